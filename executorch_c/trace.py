@@ -140,7 +140,7 @@ class Result:
 
 
 Alter: TypeAlias = "Callable[[Result, Array], object]"
-"""May change the array in place."""
+"""May change the elements of the array, which is read-only for a view of an input or constant."""
 
 
 def _value(raw: RawValue) -> Value:
@@ -378,7 +378,11 @@ class Tracing:
         self._error: BaseException | None = None
 
     def _altered(self, *raw: object) -> None:
-        """Call `alter`; keep its exception, because C code calls this function."""
+        """Call `alter`; keep its exception, because C code calls this function: with an exception
+        alone, if it cannot make or take the array."""
+        if len(raw) == 1 and isinstance(raw[0], BaseException):
+            self._error = self._error or raw[0]
+            return
         known = cast("RawResult", raw)
         if self._alter is not None and self._error is None:
             try:

@@ -454,7 +454,8 @@ PyDoc_STRVAR(
     "        dropped: see dropped_events and dropped_values.\n"
     "    alter: A function of (executorch_c.trace.Result, array), called with each tensor that an\n"
     "        instruction or a node inside a delegate computes. It may change the array, and the\n"
-    "        call goes on with it. Of engines that run as a whole, only outputs change.\n\n"
+    "        call goes on with it. A view of an input or a constant is read-only. Of engines that\n"
+    "        run as a whole, only outputs change.\n\n"
     "Leaving the block raises what `alter` raised; it is not called again after that.\n"
     "Entering raises InvalidStateError if the method is already being traced.");
 

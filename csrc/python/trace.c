@@ -27,22 +27,49 @@ static PyObject *number_or_none(uint32_t n) {
   return n == EC_TRACE_NONE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(n);
 }
 
+static PyObject *call_python(const altered *r, PyObject *array) {
+  const ec_event *e = r->event;
+  return PyObject_CallFunction(
+      r->method->alter, "sNiNNNNIIO", ec_event_kind_name((ec_event_kind)e->kind),
+      ecpy_text(e->name), (int)e->depth, number_or_none(e->chain), number_or_none(e->instruction),
+      number_or_none(e->delegate), number_or_none(e->debug_handle), e->number, r->output, array);
+}
+
+/* Takes the array's elements. Fails for an array that has other memory by now (ndarray.resize). */
+static int take_data(const ec_tensor *t, PyArrayObject *array, const void *data) {
+  const size_t size = ec_tensor_nbytes(t);
+  if (PyArray_DATA(array) != data || (size_t)PyArray_NBYTES(array) != size) {
+    PyErr_Format(PyExc_ValueError,
+                 "`alter` has resized the array: %zd bytes, expected the tensor's %zu",
+                 (Py_ssize_t)PyArray_NBYTES(array), size);
+    return -1;
+  }
+  if (!(t->flags & EC_TENSOR_READONLY)) memcpy(t->data, data, size);
+  return 0;
+}
+
+static int alter_tensor(const altered *r) {
+  PyObject *array = ecpy_tensor_copy(r->method->state, r->tensor);
+  if (!array) return -1;
+  PyArrayObject *own = (PyArrayObject *)array;
+  const void *data = PyArray_DATA(own);
+  if (r->tensor->flags & EC_TENSOR_READONLY) PyArray_CLEARFLAGS(own, NPY_ARRAY_WRITEABLE);
+  PyObject *returned = call_python(r, array);
+  const int rc = returned ? take_data(r->tensor, own, data) : -1;
+  Py_XDECREF(returned);
+  Py_DECREF(array);
+  return rc;
+}
+
+/* executorch_c/trace.py keeps the exceptions of functions, and those that it is called with. */
 static void call_alter(void *arg) {
   const altered *r = arg;
-  const ec_event *e = r->event;
-  PyObject *array = ecpy_tensor_copy(r->method->state, r->tensor);
-  PyObject *returned = NULL;
-  if (array)
-    returned = PyObject_CallFunction(
-        r->method->alter, "sNiNNNNIIO", ec_event_kind_name((ec_event_kind)e->kind),
-        ecpy_text(e->name), (int)e->depth, number_or_none(e->chain), number_or_none(e->instruction),
-        number_or_none(e->delegate), number_or_none(e->debug_handle), e->number, r->output, array);
-  if (returned)
-    memcpy(r->tensor->data, PyArray_DATA((PyArrayObject *)array), ec_tensor_nbytes(r->tensor));
-  else
-    PyErr_WriteUnraisable(r->method->alter); /* executorch_c/trace.py keeps those of functions */
-  Py_XDECREF(returned);
-  Py_XDECREF(array);
+  if (alter_tensor(r) == 0) return;
+  PyObject *error = ecpy_fetch_exception();
+  PyObject *kept = error ? PyObject_CallOneArg(r->method->alter, error) : NULL;
+  if (!kept) PyErr_WriteUnraisable(r->method->alter);
+  Py_XDECREF(kept);
+  Py_XDECREF(error);
 }
 
 static void alter_result(void *user, const ec_event *event, uint32_t output,

@@ -236,7 +236,7 @@ def disturb(array: Array, rounding: Rounding, rng: np.random.Generator, flush: b
     Args:
         flush: Flush denormal numbers to zero, where the device may.
     """
-    if rounding.kind == "exact" or not array.size:
+    if rounding.kind == "exact" or not array.size or not array.flags.writeable:
         return
     if array.dtype.name in SMALL_INTEGERS and rounding.rescales:
         array += _flips(array, rng).astype(array.dtype)
@@ -411,6 +411,8 @@ def _recorder(given: Mapping[str, Array], seen: dict[str, Array], before: Change
         before(place, array)
         if place.id in given:
             seen[place.id] = array.copy()
-            array[...] = shaped(given[place.id], place, array)
+            value = shaped(given[place.id], place, array)
+            if array.flags.writeable:  # not a view of an input
+                array[...] = value
 
     return change
