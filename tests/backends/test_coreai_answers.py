@@ -2,13 +2,13 @@
 exception each, in bounded time and memory; the next call starts another process."""
 
 import json
-import os
 import random
 import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,8 @@ import executorch_c
 from executorch_c import Error
 from executorch_c._coreai import engine, messages
 from tests.backends.test_coreai import X, files, load, pte, registered
+from tests.fuzz.readers import check_cases
 
-MUTATIONS = int(os.environ.get("EXECUTORCH_C_FUZZ_MUTATIONS", "8"))
-SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
 SECONDS = 0.5
 """Time limit of a load or a call."""
 MODEL = {
@@ -221,20 +220,29 @@ def damaged(good: bytes, pick: random.Random) -> bytes:
     return bytes(bytes_[: pick.choice((len(bytes_), pick.randrange(len(bytes_))))])
 
 
-def test_random_answers() -> None:
-    """Whatever the answers to a load and to a call are: a result, or an Error."""
+def cases(_: Path) -> Callable[[int], bool]:
+    """Return a function that loads and calls a model with the answers of a number, and returns if
+    there is a result."""
+    engine.Engine = Stub  # type: ignore[misc]
+    next(registered())
     program = executorch_c.Runtime.get().load_program(pte(files()))
-    counts = {True: 0, False: 0}
-    for number in range(MUTATIONS * 20):
-        pick = random.Random(SEED * 1_000_003 + number)
+    options = {"backend_options": {"CoreAIBackend": {"timeout_seconds": 0.02}}}
+
+    def case(number: int) -> bool:
+        pick = random.Random(number)
         Stub.answers = [answer if pick.random() < 0.3 else damaged(answer, pick) for answer in GOOD]
-        options = {"backend_options": {"CoreAIBackend": {"timeout_seconds": 0.02}}}
         try:
             result = program.load_method("forward", **options)(X)
             assert result.size <= X.size and result.dtype == np.float32
-            counts[True] += 1
         except Error as error:
             assert str(error)
-            counts[False] += 1
-        engine._close()
-    assert min(counts.values()) > 0
+            return False
+        finally:
+            engine._close()
+        return True
+
+    return case
+
+
+def test_random_answers(tmp_path: Path) -> None:
+    check_cases(cases(tmp_path), 160)

@@ -1,6 +1,6 @@
 """Random ETDumps that the schema allows: they are read, or refused with the name of the file."""
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,10 @@ pytest.importorskip("flatbuffers")
 from executorch_c import InvalidExternalDataError, _core
 from executorch_c.inspect import read_etdump
 from executorch_c.inspect.etdump import KINDS
+from tests.fuzz.readers import check_cases
 from tests.fuzz.random_tables import Table, Tables
 from tests.inspect.test_read_etdump import flatbuffer, of_tensor, values
 
-MUTATIONS = int(os.environ.get("EXECUTORCH_C_FUZZ_MUTATIONS", "8"))
-SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
 BUFFER = bytes(range(64))
 VALUES = ("tensor", "tensor_list", "int_value", "float_value", "double_value", "bool_value")
 
@@ -41,13 +40,14 @@ def test_a_stride_of_one_element_is_not_used(tmp_path: Path) -> None:
     np.testing.assert_array_equal(value, [[0, 2, 4]])
 
 
-def test_random_etdumps(tmp_path: Path) -> None:
+def cases(folder: Path) -> Callable[[int], bool]:
+    """Return a function that reads the dump of a number, and returns if it is not refused."""
     schema = _core._file_tables("etdump")
-    path, buffer = tmp_path / "a.etdp", tmp_path / "a.bin"
+    path, buffer = folder / "a.etdp", folder / "a.bin"
     buffer.write_bytes(BUFFER)
-    counts = {True: 0, False: 0}
-    for number in range(MUTATIONS * 30):
-        tables = Tables(schema, SEED * 1_000_003 + number)
+
+    def case(number: int) -> bool:
+        tables = Tables(schema, number)
         runs = [
             {
                 "name": "Execute",
@@ -55,13 +55,19 @@ def test_random_etdumps(tmp_path: Path) -> None:
             }
             for _ in range(tables.random.randrange(3))
         ]
+        path.unlink(missing_ok=True)
         path.write_bytes(flatbuffer(runs))
         try:
             dump = read_etdump(path, buffer)
             dump.rows_as_dicts()
             str(dump)
-            counts[True] += 1
         except InvalidExternalDataError as error:
             assert str(error).startswith(str(path))
-            counts[False] += 1
-    assert min(counts.values()) > 10, counts
+            return False
+        return True
+
+    return case
+
+
+def test_random_etdumps(tmp_path: Path) -> None:
+    check_cases(cases(tmp_path), 240)
