@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from executorch_c._render import text as _text
+from executorch_c.inspect.where import Where
 
 if TYPE_CHECKING:
     from executorch_c._types import InnerNode, InnerValue
@@ -59,8 +60,8 @@ class Line:
     """An instruction or node, aggregated over all runs."""
 
     id: str
-    """Its place: instruction "3", in chain 1 "1:3"; node 5 of delegate 0 "d0.5"; in a program
-    inside that delegate "d0/3"."""
+    """Its place (`inspect/where.py`): instruction "i3", in chain 1 "c1.i3"; node 5 of delegate 0
+    "d0.5"; in a program inside that delegate "d0/i3"."""
     kind: str
     name: str
     level: int = 0
@@ -127,7 +128,6 @@ class _Merge:
         self._enclosing: list[tuple[Key, str, int | None]] = [((), "", None)]
         """Key, prefix of ids and delegate of the enclosing delegates, by depth."""
         self._nodes = self._started = 0
-        self._has_chains = len({e.chain for e in trace.events if e.kind != "execute"}) > 1
         for event in trace.events:
             self._add(event)
 
@@ -145,8 +145,8 @@ class _Merge:
             delegate = event.delegate if delegate is None else delegate
             self._enclosing.append((key, f"{prefix}d{event.delegate}/", delegate))
         if event.kind != "execute":
-            chain = f"{event.chain}:" if self._has_chains else ""
-            self._line(key, event, event.depth, f"{prefix}{chain}{event.instruction}", delegate)
+            place = Where(event.instruction, chain=event.chain or 0)
+            self._line(key, event, event.depth, f"{prefix}{place.id}", delegate)
         elif not event.depth:
             self._started = event.start_ns
             self.whole.add(event, self._started)
@@ -327,8 +327,8 @@ def modules_of_record(record: ETRecord, method: str, lines: Iterable[Line]) -> d
     instruction: int | None = None
     for line in lines:
         if line.kind != "node":
-            head, _, number = line.id.rpartition(":")
-            instruction = int(number) if number.isdigit() and head in ("", "0") else None
+            place = Where.parse(line.id)
+            instruction = None if place is None or place.chain else place.instruction
         if instruction is None or "/" in line.id:
             continue
         handle = line.handle if line.kind == "node" else None

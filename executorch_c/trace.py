@@ -260,12 +260,12 @@ class Trace(Report):
             program: Its payloads have the shapes of nodes in delegates; of dynamic shapes the upper
                 bounds.
             etrecord: An ETRecord of the export, or its path: modules.
-            modules: Modules by the place of an instruction or node, as reports have it: "3" or
+            modules: Modules by the place of an instruction or node, as reports have it: "i3" or
                 "instruction 3", "d0.5" or "delegate 0, node 5".
 
         Raises InvalidExternalDataError for a damaged ETRecord.
         """
-        from executorch_c.inspect.events import short
+        from executorch_c.inspect.where import id_of
 
         inner = _trace_lines.lines(self).inner
         if program is not None:
@@ -279,7 +279,7 @@ class Trace(Report):
 
             record = etrecord if isinstance(etrecord, ETRecord) else read_etrecord(etrecord)
             self.modules |= _trace_lines.modules_of_record(record, self.method, inner)
-        self.modules |= {short(where): name for where, name in (modules or {}).items()}
+        self.modules |= {id_of(where): name for where, name in (modules or {}).items()}
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a pandas.DataFrame with a row for each event.

@@ -21,7 +21,7 @@ PYTHON_LAYERS = (
     " _render examples progress report",
     "inspect.dataflow inspect.device inspect.etdump inspect.etrecord inspect.events"
     " inspect.families inspect.payloads inspect.quantized inspect.reference inspect.scales"
-    " inspect.structure trace _trace_lines _trace_view",
+    " inspect.structure inspect.where trace _trace_lines _trace_view",
     "rewrite",
     "compare noise",
     "_backends _bundled_write _eager_caches _openvino _operators _programs _python_backends"

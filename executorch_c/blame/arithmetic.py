@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +22,7 @@ from executorch_c._arrays import Array
 from executorch_c._core import Error
 from executorch_c.blame.places import Numbering, Place
 from executorch_c.blame.replay import Change, Replay, shaped
+from executorch_c.blame.signatures import common
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import DEVICE_RUNS, DEVICE_TIE_SHARE, EPSILON, SUM_GROWTH
 from executorch_c.compare.metrics import rms
@@ -296,8 +297,13 @@ class Spread:
 
     def beside(self, actual: Array) -> tuple[Array, Array, Tolerance]:
         """Return a device's value, the payload's, and the tolerance of the first; small integers
-        as floats, because they are multiples of a scale."""
+        as floats, because they are multiples of a scale; of another shape the elements that both
+        have."""
         exact, samples = self.exact, self.samples
+        if actual.shape != exact.shape:
+            part = common(actual.shape, exact.shape)
+            actual, exact = actual[part], exact[part]
+            samples = tuple([sample[part] for sample in samples])
         if exact.dtype.name in SMALL_INTEGERS:
             exact, actual = exact.astype(np.float32), actual.astype(np.float32)
             samples = tuple([sample.astype(np.float32) for sample in samples])
@@ -331,6 +337,7 @@ class Allowance:
     def spreads(
         self,
         given: Mapping[str, Array] | None = None,
+        also: Collection[str] = (),
         counted: Callable[[int], object] | None = None,
     ) -> tuple[list[Any], list[list[Any]], dict[str, Spread]]:
         """Return the outputs, those of the runs with the device's arithmetic, and the spread of
@@ -338,18 +345,19 @@ class Allowance:
 
         Args:
             given: Values by id; each place after them reads them.
+            also: Ids of other values whose spread is wanted.
             counted: Called with the number of each run.
         """
         given = given or {}
         exact: dict[str, Array] = {}
-        outputs = self._outputs(given, exact, lambda place, array: None)
+        outputs = self._outputs(given, also, exact, lambda place, array: None)
         samples: dict[str, list[Array]] = {name: [] for name in exact}
         runs = []
         for run in range(self.runs):
             if counted is not None:
                 counted(run)
             seen: dict[str, Array] = {}
-            runs.append(self._outputs(given, seen, self.rounder(run)))
+            runs.append(self._outputs(given, also, seen, self.rounder(run)))
             for name, value in seen.items():
                 samples.setdefault(name, []).append(value)
         spreads = {
@@ -370,11 +378,15 @@ class Allowance:
         ]
 
     def _outputs(
-        self, given: Mapping[str, Array], seen: dict[str, Array], before: Change
+        self,
+        given: Mapping[str, Array],
+        also: Collection[str],
+        seen: dict[str, Array],
+        before: Change,
     ) -> list[Any]:
         """Return the outputs of a run; [] where the program refuses given values (an index)."""
         try:
-            return self.replay.run(_recorder(given, seen, before))[0]
+            return self.replay.run(_recorder(given, also, seen, before))[0]
         except Error:
             if not given:
                 raise
@@ -403,14 +415,17 @@ def _step_of_output(output: Array) -> float:
     return 1.0 if output.dtype.name in SMALL_INTEGERS else step_of(output)
 
 
-def _recorder(given: Mapping[str, Array], seen: dict[str, Array], before: Change) -> Change:
-    """Return a change that calls `before`, keeps the values of given places, and puts the given
-    ones in their place."""
+def _recorder(
+    given: Mapping[str, Array], also: Collection[str], seen: dict[str, Array], before: Change
+) -> Change:
+    """Return a change that calls `before`, keeps the values of given places and of those in `also`,
+    and puts the given ones in their place."""
 
     def change(place: Place, array: Array) -> None:
         before(place, array)
-        if place.id in given:
+        if place.id in given or place.id in also:
             seen[place.id] = array.copy()
+        if place.id in given:
             value = shaped(given[place.id], place, array)
             if array.flags.writeable:  # not a view of an input
                 array[...] = value

@@ -24,14 +24,12 @@ from executorch_c._input_files import read_arrays
 from executorch_c._render.text import plural
 from executorch_c.inspect.etdump_events import DebugEvent, ProfileEvent
 from executorch_c.inspect.etdump_report import CALL, TICKS_PER_SECOND, read_etdump
+from executorch_c.inspect.where import ID
 
 if TYPE_CHECKING:
     from executorch_c._types import FilePath, MethodInfo
     from executorch_c.blame.places import Place
     from executorch_c.inspect.etdump_events import Run
-
-ID = re.compile(r"(in\.)*(d\d+\.\d+|(c\d+\.)?i\d+)(:\d+)?(@\d+)?")
-"""An id of `places.py`."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +60,21 @@ class Expected:
     """Of all outputs: the program's, or "output_0", ..."""
     outputs: tuple[Any, ...]
     """Results of the payload here: arrays, and numbers, which runs do not have."""
+    bounds: tuple[tuple[int, ...] | None, ...] = ()
+    """Upper bounds of the shapes that vary; None of others."""
 
     @classmethod
     def of(cls, info: MethodInfo, outputs: Sequence[Any]) -> Expected:
         """Return what is expected of a method, from Program.info() and its outputs here."""
-        names = [one.get("name") or f"output_{i}" for i, one in enumerate(info["outputs"])]
-        return cls(tuple(names), tuple(outputs))
+        rows = info["outputs"]
+        names = [one.get("name") or f"output_{i}" for i, one in enumerate(rows)]
+        varies = [one.get("dynamism", "static") != "static" for one in rows]
+        bounds = [tuple(one["shape"]) if is_wide else None for one, is_wide in zip(rows, varies)]
+        return cls(tuple(names), tuple(outputs), tuple(bounds))
+
+    def bound(self, output: int) -> tuple[int, ...] | None:
+        """Return the upper bound of an output's shape; None of a shape that does not vary."""
+        return self.bounds[output] if output < len(self.bounds) else None
 
     @property
     def arrays(self) -> dict[int, Array]:
@@ -130,7 +137,7 @@ def _run(source: str, arrays: Mapping[str, Array], expected: Expected) -> Device
             f"{len(wanted)}: {known}"
         )
     for i, array in zip(places, named.values()):
-        outputs[i] = check_output(f"{source}: output {i}", array, wanted[i])
+        outputs[i] = check_output(f"{source}: output {i}", array, wanted[i], expected.bound(i))
     return DeviceValues(source, tuple(outputs), values)
 
 
@@ -150,18 +157,32 @@ def _order(names: Sequence[str], known: Mapping[str, int]) -> list[int] | None:
     return tensors
 
 
-def check_output(where: str, array: Array, wanted: Array) -> Array:
+def check_output(
+    where: str, array: Array, wanted: Array, bound: Sequence[int] | None = None
+) -> Array:
     """Return an output of a device. Raises ValueError for another shape or kind of dtype than
-    `wanted` has: floats of other precision are accepted, because apps return what they like."""
+    `wanted` has: floats of other precision are accepted, because apps return what they like, and
+    other extents of a shape that varies, up to its bound, because they may be the fault."""
     if array.dtype.kind == "V" and array.dtype.itemsize == wanted.dtype.itemsize:
         array = array.view(wanted.dtype)  # .npy files do not store the name of bfloat16
     floats = _is_float(array.dtype) and _is_float(wanted.dtype)
     if array.dtype != wanted.dtype and not floats:
         raise ValueError(f"{where} has dtype {array.dtype.name}, expected {wanted.dtype.name}")
+    if bound is not None and _is_another_call(array.shape, wanted.shape, bound):
+        return array
     if _squeezed(array.shape) != _squeezed(wanted.shape):
         raise ValueError(f"{where} has shape {list(array.shape)}, expected {list(wanted.shape)}")
     shaped: Array = array.reshape(wanted.shape)
     return shaped
+
+
+def _is_another_call(shape: Sequence[int], wanted: Sequence[int], bound: Sequence[int]) -> bool:
+    """Return True for the shape that an output has in another call."""
+    if len(shape) != len(bound) or tuple(shape) == tuple(wanted):
+        return False
+    return all(
+        extent == now or 0 < extent <= most for extent, now, most in zip(shape, wanted, bound)
+    )
 
 
 def _squeezed(shape: Sequence[int]) -> list[int]:
@@ -191,13 +212,17 @@ def _raw_run(paths: Sequence[str], expected: Expected) -> DeviceValues:
             f"{source}: {plural(len(blobs), 'file')}, expected {plural(len(wanted), 'output')}"
         )
     outputs: dict[str, Array] = {}
+    bounds = [expected.bound(i) for i in expected.arrays]
     for number, (path, blob, one) in enumerate(zip(ordered, blobs, wanted)):
+        shape = one.shape
         if len(blob) != one.nbytes:
-            raise ValueError(
-                f"{path}: {len(blob)} bytes, expected {one.nbytes} of output {number}, "
-                f"{one.dtype.name} {list(one.shape)}"
-            )
-        outputs[f"output_{number}"] = np.frombuffer(blob, one.dtype).reshape(one.shape)
+            shape = bounds[number] or shape
+            if len(blob) != math.prod(shape) * one.itemsize:
+                raise ValueError(
+                    f"{path}: {len(blob)} bytes, expected {one.nbytes} of output {number}, "
+                    f"{one.dtype.name} {list(one.shape)}"
+                )
+        outputs[f"output_{number}"] = np.frombuffer(blob, one.dtype).reshape(shape)
     return _run(source, outputs, expected)
 
 

@@ -1,17 +1,13 @@
-"""Ids of the results inside a program: of nodes of delegates, and of instructions. They are
-
-d0.3    delegate 0, node 3 in order of execution, as "delegate 0, node 3" of other reports
-i7      instruction 7, outside of delegates
-i7:1    its second result
-c1.i7   of chain 1, where a method has several
-d0.3@2  the result of the third time (from 0) that the node runs in a call: in a loop.
-"""
+"""Results inside a program, under the ids of `inspect/where.py`: of nodes of delegates, and of
+instructions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from executorch_c.inspect.where import Where
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
@@ -46,25 +42,27 @@ class Numbering:
     """Ids of the results of one call, in the order in which `alter` of a trace sees them."""
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[Where] = Counter()
 
     def place(self, result: Result, array: Array) -> Place:
         """Return the place of the next result."""
-        chain, instruction = result.chain or 0, result.instruction or 0
-        if result.kind == "node":
-            name = f"d{result.delegate}.{result.node}"
-        else:
-            name = f"{'c' + str(chain) + '.' if chain else ''}i{instruction}"
-            name = f"{'in.' * result.depth}{name}"  # of a program inside a payload
-        name += f":{result.output}" if result.output else ""
-        times = self._counts[name]
-        self._counts[name] += 1
+        is_node = result.kind == "node"
+        where = Where(
+            None if is_node else result.instruction or 0,
+            result.delegate if is_node else None,
+            result.node if is_node else None,
+            0 if is_node else result.chain or 0,
+            result.output,
+            depth=result.depth,
+        )
+        times = self._counts[where]
+        self._counts[where] += 1
         return Place(
-            f"{name}@{times}" if times else name,
+            replace(where, times=times).id,
             result.name,
             result.kind,
-            chain,
-            instruction,
+            result.chain or 0,
+            result.instruction or 0,
             result.delegate,
             result.debug_handle,
             result.output,

@@ -11,7 +11,7 @@ long: the docstring of blame is its reference
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from executorch_c.blame.replay import Replay
 from executorch_c.blame.report import BlameReport, BlameRow
 from executorch_c.compare.limits import DEVICE_RUNS
 from executorch_c.compare.metrics import ErrorMetrics, measure_size
+from executorch_c.inspect.where import Where
 from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
@@ -175,7 +176,9 @@ def _evidence(
 ) -> tuple[_verdict.Evidence, DeviceValues | None]:
     """Return what the verdict depends on, and the run whose values of nodes are in it: a wrong one,
     if it has any."""
-    errors = [_verdict.judge_outputs(i, run, here.spreads) for i, run in enumerate(runs)]
+    errors = [
+        _verdict.judge_outputs(i, run, here.spreads, here.expected) for i, run in enumerate(runs)
+    ]
     wrong = [run for run, rows in zip(runs, errors) if any(r.verdict == "differ" for r in rows)]
     judged = next((run for run in [*wrong, *runs] if run.values), None)
     nodes: list[Departure] = []
@@ -183,8 +186,8 @@ def _evidence(
         nodes = compare_nodes(here.allowance, judged, here.places)
     reference = here.outputs if eager is None else eager
     close = all(_verdict.is_close(run, reference) for run in runs)
-    pair = _verdict.differing_pair(runs, here.spreads)
-    return _verdict.Evidence(errors, nodes, pair, payload, close), judged
+    groups = _verdict.groups(runs, here.spreads)
+    return _verdict.Evidence(errors, nodes, groups, payload, close), judged
 
 
 # ---- the report -------------------------------------------------------------------------------
@@ -221,28 +224,38 @@ def _output_rows(
     here: _Program,
     eager: list[Any] | None,
 ) -> list[BlameRow]:
-    """Return a row for each output: that of its worst run."""
-    worst: dict[int, _verdict.OutputError] = {}
-    for row in (row for run in evidence.errors for row in run):
-        if row.output not in worst or _rank(row) > _rank(worst[row.output]):
-            worst[row.output] = row
+    """Return a row for each output: that of its worst run, or, if runs differ, of the worst run of
+    each group of those that agree."""
     times = [run.seconds for run in runs if run.seconds is not None]
     out = []
-    for number, row in sorted(worst.items()):
-        ours = here.outputs[number]
-        out.append(
-            BlameRow(
-                f"output {number}",
-                f"run {row.run}" if len(runs) > 1 else "",
-                ours.shape,
-                {"match": "ok", "differ": "leaves"}.get(row.verdict, row.verdict),
-                row.error,
-                _error_here(ours, eager, number),
-                float(np.median(times)) if times else None,
-                here.seconds.get(""),
+    for number, ours in here.expected.arrays.items():
+        for group in evidence.agreeing:
+            rows = [row for run in group for row in evidence.errors[run] if row.output == number]
+            if not rows:
+                continue
+            row = max(rows, key=_rank)
+            out.append(
+                BlameRow(
+                    f"output {number}",
+                    _runs_of(group, row.run, evidence),
+                    ours.shape,
+                    {"match": "ok", "differ": "leaves"}.get(row.verdict, row.verdict),
+                    row.error,
+                    _error_here(ours, eager, number),
+                    float(np.median(times)) if times else None,
+                    here.seconds.get(""),
+                )
             )
-        )
     return out
+
+
+def _runs_of(group: Sequence[int], worst: int, evidence: _verdict.Evidence) -> str:
+    """Return the runs that a row is of."""
+    if len(evidence.errors) == 1:
+        return ""
+    if len(evidence.agreeing) == 1:
+        return f"run {worst}"
+    return f"run{'s' * (len(group) > 1)} {', '.join(map(str, group))}"
 
 
 def _rank(row: _verdict.OutputError) -> tuple[bool, float]:
@@ -279,19 +292,19 @@ def _node_rows(
 
 
 def _where(place: Place) -> str:
-    """Return the place as `explain` names it."""
-    if place.kind == "node":
-        delegate, _, number = place.id[1:].partition(".")
-        return f"delegate {delegate}, node {number}"
-    return f"instruction {place.instruction}"
+    """Return the place as `explain` names it, without the number of the result."""
+    found = Where.parse(place.id)
+    assert found is not None
+    return str(replace(found, result=0, times=0))
 
 
 # ---- findings ---------------------------------------------------------------------------------
 
 
-def _off(evidence: _verdict.Evidence) -> str:
-    """Return the error of the worst output in words."""
-    rows = [row for run in evidence.errors for row in run]
+def _off(evidence: _verdict.Evidence, group: Sequence[int] | None = None) -> str:
+    """Return the error of the worst output, of all runs or of those of a group, in words."""
+    runs = range(len(evidence.errors)) if group is None else group
+    rows = [row for run in runs for row in evidence.errors[run]]
     if not rows:
         return ""
     row = max(rows, key=_rank)
@@ -302,6 +315,8 @@ def _off(evidence: _verdict.Evidence) -> str:
         text += f", {row.error.nan[0]:,} NaN (expected {row.error.nan[1]:,})"
     if row.error.limit:
         text += f"; the device's arithmetic allows {row.error.limit:.2g}"
+    if row.pattern:
+        text += f"; wrong: {row.pattern}"
     return text
 
 
@@ -311,10 +326,11 @@ def _leaves(leaving: Departure | None, evidence: _verdict.Evidence) -> str:
         if evidence.nodes:
             return f". It leaves after {evidence.nodes[-1].place}, whose value is right"
         return ". Values of nodes (an ETDump, or probes) show where it leaves"
+    pattern = f": {leaving.pattern}" if leaving.pattern else ""
     if len(leaving.suspects) == 1:
-        return f". It leaves at {leaving.place}"
+        return f". It leaves at {leaving.place}{pattern}"
     first, last = leaving.suspects[0], leaving.place
-    return f". It leaves between {first} and {last} ({len(leaving.suspects)} results)"
+    return f". It leaves between {first} and {last} ({len(leaving.suspects)} results){pattern}"
 
 
 def _of_device(evidence: _verdict.Evidence, leaving: Departure | None, reason: str) -> str:
@@ -324,15 +340,24 @@ def _of_device(evidence: _verdict.Evidence, leaving: Departure | None, reason: s
 
 
 def _of_runs(evidence: _verdict.Evidence, leaving: Departure | None, reason: str) -> str:
-    count, wrong = len(evidence.errors), evidence.wrong
-    if 0 < len(wrong) < count:
-        text = (
-            f"{len(wrong)} of {count} runs on equal inputs are wrong ({', '.join(map(str, wrong))})"
-        )
-    else:
-        i, j = evidence.pair or (0, 0)
-        text = f"runs {i} and {j} on equal inputs differ by more than rounding"
-    return f"{text}; {_off(evidence)}{_leaves(leaving, evidence) if wrong else ''}"
+    count, wrong, groups = len(evidence.errors), evidence.wrong, evidence.agreeing
+    listed = f" ({', '.join(map(str, wrong))})" if wrong and len(wrong) < count else ""
+    text = f"{len(wrong)} of {count} runs on equal inputs are wrong{listed}"
+    if len(evidence.groups) > 1:
+        text += f"; {len(groups)} results, of {_listed(groups)} runs"
+    figures = [_off(evidence, group) for group in groups[:MAX_GROUPS]]
+    text = "; ".join([text, *filter(None, figures)])
+    return text + (_leaves(leaving, evidence) if wrong else "")
+
+
+MAX_GROUPS = 3
+"""Groups of runs whose figures are in a sentence."""
+
+
+def _listed(groups: Sequence[Sequence[int]]) -> str:
+    """Return the sizes of groups: "3 and 2"."""
+    sizes = [str(len(group)) for group in groups]
+    return " and ".join(filter(None, (", ".join(sizes[:-1]), sizes[-1])))
 
 
 def _of_payload(evidence: _verdict.Evidence, leaving: Departure | None, reason: str) -> str:

@@ -1,7 +1,7 @@
 """The verdict on a device: who is at fault where it computes something else.
 
 nondeterministic  runs on equal inputs differ: one is within the allowance and another is not, or
-                  two are further from each other than the allowance
+                  two are further from each other than the allowance, however many agree
 export            the graph of the export computes something else than the model
 lowering          the payload computes something else than that graph: a node is wrong on its own
                   inputs (`explain`)
@@ -18,20 +18,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from executorch_c._arrays import Array
 from executorch_c.blame.arithmetic import Spread
+from executorch_c.blame.signatures import describe, describe_extents
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.compare.shown import limited
 from executorch_c.debug.report import EXPORT
 
 if TYPE_CHECKING:
-    from executorch_c.blame.device import DeviceValues
+    from executorch_c.blame.device import DeviceValues, Expected
     from executorch_c.blame.locating import Departure
     from executorch_c.debug.report import ErrorReport
 
@@ -61,36 +61,61 @@ class OutputError:
     error: ErrorMetrics
     """`limit` is what the device's arithmetic allows."""
     reason: str = ""
+    pattern: str = ""
+    """How a wrong output differs from the expected one (`signatures.py`)."""
 
 
 def judge_outputs(
-    run: int, values: DeviceValues, spreads: Sequence[Spread | None]
+    run: int, values: DeviceValues, spreads: Sequence[Spread | None], expected: Expected
 ) -> list[OutputError]:
-    """Return the errors of the outputs that a run has."""
-    rows = []
-    for number, (output, spread) in enumerate(zip(values.outputs, spreads)):
-        if output is None or spread is None:
-            continue
-        actual, exact, limits = spread.beside(output)
-        judged = verdicts.judge(actual, exact, limits)
-        metrics = limited(judged.metrics, limits, actual, exact)
-        rows.append(OutputError(run, number, judged.verdict, metrics, judged.reason))
-    return rows
+    """Return the errors of the outputs that a run has. Of an output of another shape, they are
+    those of the elements that both have."""
+    return [
+        _judge(run, number, output, spread, expected)
+        for number, (output, spread) in enumerate(zip(values.outputs, spreads))
+        if output is not None and spread is not None
+    ]
 
 
-def differing_pair(
+def _judge(run: int, number: int, output: Array, spread: Spread, expected: Expected) -> OutputError:
+    actual, exact, limits = spread.beside(output)
+    judged = verdicts.judge(actual, exact, limits)
+    metrics = limited(judged.metrics, limits, actual, exact)
+    wanted = spread.exact.shape
+    if output.shape != wanted:
+        pattern = describe_extents(output.shape, wanted, expected.bound(number))
+        return OutputError(run, number, "differ", metrics, pattern=pattern)
+    pattern = describe(actual, exact, limits) if judged.verdict == "differ" else ""
+    return OutputError(run, number, judged.verdict, metrics, judged.reason, pattern)
+
+
+def groups(
     runs: Sequence[DeviceValues], spreads: Sequence[Spread | None]
-) -> tuple[int, int] | None:
-    """Return two runs that differ by more than the allowance of both; None without such."""
-    for (i, one), (j, other) in combinations(enumerate(runs), 2):
-        for a, b, spread in zip(one.outputs, other.outputs, spreads):
-            if a is None or b is None or spread is None or _equal(a, b):
-                continue
-            actual, _, limits = spread.beside(a)
-            wider = limits.scaled(math.sqrt(2))
-            if tolerance.outside(actual, b.astype(actual.dtype), wider):
-                return i, j
-    return None
+) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of runs that agree: whose outputs are no further from those of the first
+    of them than the allowance of both. The largest group is first."""
+    found: list[list[int]] = []
+    for number, run in enumerate(runs):
+        for group in found:
+            if _agree(runs[group[0]], run, spreads):
+                group.append(number)
+                break
+        else:
+            found.append([number])
+    return tuple(map(tuple, sorted(found, key=len, reverse=True)))
+
+
+def _agree(one: DeviceValues, other: DeviceValues, spreads: Sequence[Spread | None]) -> bool:
+    for a, b, spread in zip(one.outputs, other.outputs, spreads):
+        if a is None or b is None or spread is None or _equal(a, b):
+            continue
+        if a.shape != b.shape:
+            return False
+        actual, _, limits = spread.beside(a)
+        second = spread.beside(b)[0]
+        if tolerance.outside(actual, second.astype(actual.dtype), limits.scaled(math.sqrt(2))):
+            return False
+    return True
 
 
 def _equal(a: Array, b: Array) -> bool:
@@ -115,12 +140,23 @@ class Evidence:
     """Of the outputs of each run."""
     nodes: Sequence[Departure]
     """Values of nodes of one run."""
-    pair: tuple[int, int] | None
-    """Runs that differ by more than the allowance."""
+    groups: Sequence[Sequence[int]]
+    """Runs that agree, by number: one group, unless the device is not deterministic."""
     payload: ErrorReport | None
     """The report of `explain`; None without a model."""
     is_close: bool
     """True if all outputs are within a few roundings of the reference's."""
+
+    @property
+    def agreeing(self) -> Sequence[Sequence[int]]:
+        """The groups; where one has both, the right runs and the wrong ones."""
+        wrong = self.wrong
+        parts = [
+            tuple(run for run in group if (run in wrong) == is_wrong)
+            for group in self.groups
+            for is_wrong in (True, False)
+        ]
+        return [part for part in parts if part]
 
     @property
     def wrong(self) -> list[int]:
@@ -134,7 +170,7 @@ def decide(evidence: Evidence) -> tuple[Fault, str]:
     """Return the verdict, and the reason of an inconclusive one."""
     wrong, payload = evidence.wrong, evidence.payload
     rows = [row for run in evidence.errors for row in run]
-    if evidence.pair is not None or 0 < len(wrong) < len(evidence.errors):
+    if len(evidence.groups) > 1 or 0 < len(wrong) < len(evidence.errors):
         return "nondeterministic", ""
     if payload is not None and payload.verdict == "differ":
         first = payload.first

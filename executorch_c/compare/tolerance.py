@@ -424,11 +424,13 @@ def between(
     return replace(rule, limit=rule.limit + INPUT_SIGMAS * (noise + around))
 
 
-def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:
-    """Return the number of elements out of tolerance; all elements if the RMS error is."""
+def wrong_elements(
+    actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True
+) -> Array:
+    """Return a mask of the elements out of tolerance; all elements if only the RMS error is."""
     with np.errstate(all="ignore"):
         error = errors_of(actual, expected)
-        wrong = ~(error <= tolerance.limit) | np.isinf(error)
+        wrong: Array = ~(error <= tolerance.limit) | np.isinf(error)
         if wrong.any():
             same = actual == expected
             if equal_nan:
@@ -436,10 +438,15 @@ def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: boo
             wrong &= ~same
             if tolerance.undecided is not None:
                 wrong &= ~tolerance.undecided
-    count = int(np.count_nonzero(wrong))
-    if not count and tolerance.noise is not None and rms_ratio(error, tolerance.noise) > RMS_SIGMAS:
-        return actual.size
-    return count
+    has_noise = tolerance.noise is not None and not wrong.any()
+    if has_noise and rms_ratio(error, tolerance.noise) > RMS_SIGMAS:
+        return np.ones_like(wrong)
+    return wrong
+
+
+def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:
+    """Return the number of elements out of tolerance; all elements if the RMS error is."""
+    return int(np.count_nonzero(wrong_elements(actual, expected, tolerance, equal_nan)))
 
 
 def rms_ratio(error: Array, noise: Array) -> float:

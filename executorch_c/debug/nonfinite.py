@@ -22,7 +22,8 @@ from executorch_c._delegation import DelegateAtLoad, trace_notes
 from executorch_c._programs import ProgramSource, method_of, opened
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.inspect import families
-from executorch_c.inspect.events import named, short
+from executorch_c.inspect.events import named
+from executorch_c.inspect.where import id_of
 from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class NonFiniteReport(JudgedReport[Source]):
 
     def _rows(self) -> list[list[object]]:
         return [
-            [short(s.where), s.name, s.origin, s.what(), s.why(), f"{s.carriers:,}", s.fate()]
+            [id_of(s.where), s.name, s.origin, s.what(), s.why(), f"{s.carriers:,}", s.fate()]
             for s in self.sources
         ]
 

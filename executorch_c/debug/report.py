@@ -16,7 +16,7 @@ from executorch_c.compare import policies as _policies
 from executorch_c.compare import shown, verdicts
 from executorch_c.compare.comparison import Comparison
 from executorch_c.compare.metrics import ErrorMetrics
-from executorch_c.inspect.events import short
+from executorch_c.inspect.where import id_of
 from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Column:
 
 PLACE = (
     Column("", lambda row: str(row.index)),
-    Column("where", lambda row: short(row.where)),
+    Column("where", lambda row: id_of(row.where)),
     Column("operator", lambda row: row.name),
     Column("module", lambda row: row.module or ""),
     Column("source", lambda row: row.line),

@@ -511,7 +511,7 @@ def memory_plan(
         live = _live([a for a in allocations if a.arena == index], len(view.steps))
         arenas.append(Arena(index, nbytes, max(live), live.index(max(live)) + START))
     titles = tuple(step.title for step in view.steps)
-    places = tuple(step.place(len(view.structure["chains"])) for step in view.steps)
+    places = tuple(step.place() for step in view.steps)
     plan = MemoryPlan(method, tuple(arenas), tuple(allocations), titles, places)
     plan.set_origins(program=source.origin)
     draw_on(plan, source, method, etrecord=etrecord)

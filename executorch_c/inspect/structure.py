@@ -11,6 +11,7 @@ from executorch_c._core import Error, OutOfResourcesError, Runtime
 from executorch_c._render import text as _text
 from executorch_c import _coreai
 from executorch_c.inspect import payloads
+from executorch_c.inspect.where import Where
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -66,11 +67,10 @@ class Instruction:
     """Values of the arguments, with lists replaced by their items."""
     writes: tuple[int, ...]
 
-    def place(self, chains: int = 1, depth: int = 0) -> str:
-        """Return its place as reports name it (`inspect.events.named`): "instruction 3". `chains`
-        is the number of chains, `depth` that of the programs in payloads around it."""
-        chain = f"chain {self.chain}, " if chains > 1 else ""
-        return f"{chain}{'inside, ' * depth}instruction {self.number}"
+    def place(self, depth: int = 0) -> str:
+        """Return its place as reports name it (`inspect.events.named`): "instruction 3". `depth` is
+        that of the programs in payloads around it."""
+        return str(Where(self.number, chain=self.chain, depth=depth))
 
     @property
     def title(self) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from executorch_c.inspect.structure import Instruction, View
+from executorch_c.inspect.where import Where
 from executorch_c.rewrite.method import Point
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ class Computed:
     """A value and what the program computes here."""
 
     id: str
-    """Of its place: "d0.3", the result of node 3 of delegate 0; "i7:1", result 1 of instruction 7
-    (from 0); "c1.i7" in another chain than the first."""
+    """Of its place (`inspect/where.py`)."""
     name: str
     """Name of the node, or of the operator."""
     point: Point
@@ -55,7 +55,7 @@ def _walk(view: View, events: Sequence[Event]) -> Iterator[Computed]:
         if event.kind not in ("kernel", "delegate") or calls[event.chain, event.instruction] > 1:
             continue
         if event.kind == "kernel":
-            begin = f"i{place[1]}" if not place[0] else f"c{place[0]}.i{place[1]}"
+            begin = Where(place[1], chain=place[0])
             slots = [value.slot for value in event.outputs]
             yield from _results(begin, event.name, event, slots, at[place], False)
         else:
@@ -77,16 +77,16 @@ def _inside(view: View, events: Sequence[Event], number: int, at: int) -> Iterat
         return
     for i, (event, row) in enumerate(zip(nodes, rows)):
         name = row["name"] or event.name
-        yield from _results(f"d{delegate}.{i}", name, event, row["outputs"], at, True)
+        yield from _results(Where(None, delegate, i), name, event, row["outputs"], at, True)
 
 
 def _results(
-    begin: str, name: str, event: Event, values: Sequence[int | None], at: int, is_inside: bool
+    place: Where, name: str, event: Event, values: Sequence[int | None], at: int, is_inside: bool
 ) -> Iterator[Computed]:
     for number, (value, slot) in enumerate(zip(event.outputs, values)):
         if slot is not None and isinstance(value.data, np.ndarray):
             point = Point(at, slot, is_inside, value.dtype, value.shape)
-            yield Computed(f"{begin}:{number}" if number else begin, name, point, value.data)
+            yield Computed(replace(place, result=number).id, name, point, value.data)
 
 
 class Dataflow:
@@ -95,6 +95,8 @@ class Dataflow:
     def __init__(self, program: Program, method: str) -> None:
         self.sources: dict[str, set[str]] = {}
         """Results that an id is computed from, directly."""
+        self.shapes: dict[str, Sequence[int] | None] = {}
+        """Shapes in the file, by id; the upper bounds of those that vary."""
         self._view = View(program, method)
         self._writers: dict[int, set[str]] = {}
         for step in self._view.steps:
@@ -107,28 +109,29 @@ class Dataflow:
         return self._writers.get(slot, set())
 
     def _step(self, step: Instruction) -> None:
-        begin = f"c{step.chain}.i{step.number}" if step.chain else f"i{step.number}"
         sources = set().union(*map(self._of, step.reads))
         number = step.row["delegate"]
         inside = None if number is None else self._view.inside(number)
         if number is None or inside is None or isinstance(inside, str):
             for i, slot in enumerate(step.writes):
-                one = f"{begin}:{i}" if i else begin
+                one = Where(step.number, chain=step.chain, result=i).id
                 self.sources[one] = sources
+                self.shapes[one] = self._view.values[slot].get("shape")
                 self._writers[slot] = {one} if step.row["kind"] != "move" else sources
             return
         slots = [argument[0] for argument in step.row["args"]]
-        writers = self._nodes(f"d{number}", inside, slots)
+        writers = self._nodes(number, inside, slots)
         for value in inside["values"]:
             at = value["argument"]
             if at is not None and at < len(slots) and value["id"] in writers:
                 self._writers[slots[at]] = writers[value["id"]]
 
     def _nodes(
-        self, begin: str, inside: DelegateInside, slots: Sequence[int]
+        self, delegate: int, inside: DelegateInside, slots: Sequence[int]
     ) -> dict[int, set[str]]:
         """Add the nodes of a delegate; return the results that its values are, by number."""
         arguments = {v["id"]: v["argument"] for v in inside["values"]}
+        shapes = {v["id"]: v["shape"] for v in inside["values"]}
         writers: dict[int, set[str]] = {
             value: self._of(slots[at])
             for value, at in arguments.items()
@@ -137,8 +140,9 @@ class Dataflow:
         for number, row in enumerate(rows_of(inside)):
             sources = set().union(*(writers.get(value, set()) for value in row["inputs"]))
             for i, value in enumerate(row["outputs"]):
-                one = f"{begin}.{number}:{i}" if i else f"{begin}.{number}"
+                one = Where(None, delegate, number, result=i).id
                 self.sources[one] = sources
+                self.shapes[one] = shapes.get(value)
                 writers[value] = {one}
         return writers
 
@@ -171,6 +175,7 @@ def left_out(program: Program, method: str, values: Collection[str]) -> dict[str
         if inside is None or isinstance(inside, str):
             continue
         for number in range(len(rows_of(inside))):
-            if f"d{delegate}.{number}" not in values:
-                found[f"d{delegate}.{number}"] = "it is a part of another node, or runs in a loop"
+            place = Where(None, delegate, number).id
+            if place not in values:
+                found[place] = "it is a part of another node, or runs in a loop"
     return found

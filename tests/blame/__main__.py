@@ -1,6 +1,6 @@
 """`python -m tests.blame`: error rates of `blame` on simulated devices, as tables.
 
-    python -m tests.blame --count 300 --healthy 300 --results tests/blame/results.md
+    python -m tests.blame --count 300 --others 300 --healthy 300 --results tests/blame/results.md
 
 Programs of flows whose packages are missing are left out.
 """
@@ -11,7 +11,7 @@ import argparse
 import importlib.util
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.backends.flow_matrix import PACKAGES
@@ -65,10 +65,12 @@ def _size(case: planted.Case) -> str:
     return f"change of {small} to {large}" if case.size < large else f"change above {large}"
 
 
-def with_faults(chosen: list[Unit], count: int, seed: int) -> tuple[Rates, list[str]]:
+def with_faults(
+    chosen: list[Unit], count: int, seed: int, kinds: Sequence[str]
+) -> tuple[Rates, list[str]]:
     """Plant faults; return rates by kind, scheme, model and size, and the misses."""
     rates, misses = Rates(), []
-    for case in planted.drawn(chosen, count, seed):
+    for case in planted.drawn(chosen, count, seed, kinds):
         alone, located = judged.ask(case, False), judged.ask(case, True)
         right, near = alone.is_right(case), located.is_near()
         for group in ("all", case.kind, case.unit.scheme, case.unit.model, _size(case)):
@@ -94,40 +96,54 @@ def without_faults(chosen: list[Unit], count: int, seed: int) -> tuple[int, list
     return number, accused
 
 
-def report(chosen: list[Unit], count: int, healthy: int, seed: int) -> str:
-    """Return the results in Markdown."""
-    rates, misses = with_faults(chosen, count, seed)
-    number, accused = without_faults(chosen, healthy, seed)
+def tables(chosen: list[Unit], count: int, seed: int, kinds: Sequence[str]) -> list[str]:
+    """Return the results of faults of some kinds in Markdown."""
+    rates, misses = with_faults(chosen, count, seed, kinds)
     schemes = sorted({unit.scheme for unit in chosen})
     lines = [
-        "# Error rates of `blame` on simulated devices",
-        "",
-        f"`python -m tests.blame --count {count} --healthy {healthy} --seed {seed}`: "
-        f"{len(chosen)} programs.",
-        "Verdicts are of outputs alone, nodes of the values of all nodes.",
-        "",
-        f"Healthy devices of float16 and int8 accused: {len(accused)} of {number}.",
-        "",
         *rates.table("all", ["all"]),
-        *rates.table("kind", faults.KINDS),
+        *rates.table("kind", kinds),
         *rates.table("scheme", schemes),
         *rates.table("model", sorted({unit.model for unit in chosen})),
         *rates.table("size", sorted(group for group in rates.counts if group.startswith("change"))),
     ]
-    if misses or accused:
-        lines += ["Wrong answers:", "", *(f"* {miss}" for miss in [*misses, *accused]), ""]
+    return [*lines, "Wrong answers:", "", *(f"* {miss}" for miss in misses), ""]
+
+
+def report(chosen: list[Unit], args: argparse.Namespace) -> str:
+    """Return the results in Markdown."""
+    number, accused = without_faults(chosen, args.healthy, args.seed)
+    lines = [
+        "# Error rates of `blame` on simulated devices",
+        "",
+        f"`python -m tests.blame --count {args.count} --others {args.others} --healthy "
+        f"{args.healthy} --seed {args.seed}`: {len(chosen)} programs.",
+        "Verdicts are of outputs alone, nodes of the values of all nodes.",
+        "",
+        f"Healthy devices of float16 and int8 accused: {len(accused)} of {number}.",
+        "",
+        *(f"* {one}" for one in accused),
+    ]
+    parts = (
+        ("The six kinds", args.count, faults.KINDS),
+        ("Other kinds", args.others, faults.OTHER_KINDS),
+    )
+    for title, count, kinds in parts:
+        if count:
+            lines += [f"## {title}", "", *tables(chosen, count, args.seed, kinds)]
     return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.blame", description=__doc__)
     parser.add_argument("--count", type=int, default=60, help="faults")
+    parser.add_argument("--others", type=int, default=60, help="faults of other kinds")
     parser.add_argument("--healthy", type=int, default=60, help="runs of healthy devices")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", type=int, default=2, help="seeds of weights")
     parser.add_argument("--results", type=Path, metavar="FILE", help="write the tables")
     args = parser.parse_args()
-    text = report(available(args.weights), args.count, args.healthy, args.seed)
+    text = report(available(args.weights), args)
     print(text)
     if args.results:
         args.results.write_text(text)

@@ -1,4 +1,4 @@
-"""Six kinds of faults of devices, of random sizes: each changes a result in place."""
+"""Kinds of faults of devices, of random sizes: each changes a result in place."""
 
 from __future__ import annotations
 
@@ -99,10 +99,172 @@ def halved(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
     return change
 
 
+# ---- other kinds ------------------------------------------------------------------------------
+
+
+def transposed(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """The layout is wrong: two dimensions are stored in the other order."""
+    wide = [axis for axis, size in enumerate(shape) if size >= 2]
+    order = list(range(len(shape)))
+    if len(wide) >= 2:
+        a, b = rng.choice(wide, 2, replace=False)
+        order[a], order[b] = order[b], order[a]
+
+    def change(array: np.ndarray) -> None:
+        array[...] = array.transpose(order).reshape(array.shape).copy()
+
+    return change
+
+
+def channels(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """Channels have a wrong scale, or a wrong bias."""
+    axis = 1 if len(shape) > 2 else len(shape) - 1
+    sizes = [size if a == axis else 1 for a, size in enumerate(shape)]
+    by_factor, numbers = bool(rng.integers(2)), rng.uniform(-0.5, 0.5, sizes)
+
+    def change(array: np.ndarray) -> None:
+        values = array.astype(np.float64)
+        scale = np.sqrt(np.mean(values**2))
+        result = values * (1 + numbers) if by_factor else values + numbers * scale
+        _put(array, (slice(None),), result)
+
+    return change
+
+
+def shifted(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """A window is off by one."""
+    axis, by = _axis(shape, rng), int(rng.choice([-1, 1]))
+
+    def change(array: np.ndarray) -> None:
+        array[...] = np.roll(array, by, axis)
+
+    return change
+
+
+def not_finite(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """Large values are NaN or infinite; of integers, the smallest one."""
+    share, value = float(rng.uniform(0.5, 0.98)), float(rng.choice([np.nan, np.inf]))
+
+    def change(array: np.ndarray) -> None:
+        sizes = np.abs(array.astype(np.float64))
+        large = sizes > np.quantile(sizes, share)
+        array[large] = value if array.dtype.kind == "f" else np.iinfo(array.dtype).min
+
+    return change
+
+
+def truncated(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """Results are rounded to zero, to fewer bits."""
+    bits = int(rng.integers(3, 8))
+
+    def change(array: np.ndarray) -> None:
+        values = array.astype(np.float64)
+        scale = 2.0 ** np.floor(np.log2(np.abs(values).max() or 1.0)) / 2**bits
+        _put(array, (slice(None),), np.trunc(values / scale) * scale)
+
+    return change
+
+
+def wrapping(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """Sums wrap: an accumulator has too few bits."""
+    share = float(rng.uniform(0.8, 0.99))
+
+    def change(array: np.ndarray) -> None:
+        values = array.astype(np.float64)
+        limit = float(np.quantile(np.abs(values), share)) or 1.0
+        _put(array, (slice(None),), (values + limit) % (2 * limit) - limit)
+
+    return change
+
+
+def repeated(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """A thread computes the slice of another one."""
+    axis = _axis(shape, rng)
+    length = max(1, shape[axis] // int(rng.choice([2, 3, 4])))
+    count = max(shape[axis] // length, 1)
+    source, target = (int(i) for i in rng.choice(max(count, 2), 2, replace=False))
+    before = (slice(None),) * axis
+
+    def change(array: np.ndarray) -> None:
+        part = array[(*before, slice(source * length, (source + 1) * length))].copy()
+        place = array[(*before, slice(target * length, (target + 1) * length))]
+        if place.shape == part.shape:
+            place[...] = part
+
+    return change
+
+
+def previous(shape: tuple[int, ...], rng: np.random.Generator, old: np.ndarray) -> Fault:
+    """All values are those of the call before."""
+
+    def change(array: np.ndarray) -> None:
+        if old.ndim == array.ndim and all(a >= b for a, b in zip(old.shape, array.shape)):
+            array[...] = old[tuple(slice(0, n) for n in array.shape)]
+
+    return change
+
+
+def lanes(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """Lanes of four are in another order."""
+    axis = _axis(shape, rng)
+    order = np.arange(shape[axis])
+    width = min(4, shape[axis])
+    whole = shape[axis] // width * width
+    order[:whole] = order[:whole].reshape(-1, width)[:, rng.permutation(width)].ravel()
+
+    def change(array: np.ndarray) -> None:
+        array[...] = np.take(array, order, axis)
+
+    return change
+
+
+def negated(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """The operands of a subtraction are swapped."""
+
+    def change(array: np.ndarray) -> None:
+        _put(array, (slice(None),), -array.astype(np.float64))
+
+    return change
+
+
+def coarse_weights(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
+    """Weights are truncated to bfloat16: results are smaller by 0.2 % on average, and off by as
+    much of the RMS."""
+    noise = np.random.default_rng(int(rng.integers(2**31))).standard_normal(shape)
+
+    def change(array: np.ndarray) -> None:
+        values = array.astype(np.float64)
+        scale = np.sqrt(np.mean(values**2))
+        _put(array, (slice(None),), values * (1 - 2.0**-9) + 2.0**-9 * scale * noise)
+
+    return change
+
+
 KINDS = ("bands", "zeros", "stale", "saturating", "halved", "sometimes")
+"""Those of the limits that `blame` keeps."""
 SIMPLE: dict[str, Callable[[tuple[int, ...], np.random.Generator], Fault]] = {
     "bands": bands,
     "zeros": zeros,
     "saturating": saturating,
     "halved": halved,
 }
+OTHERS: dict[str, Callable[[tuple[int, ...], np.random.Generator], Fault]] = {
+    "transposed": transposed,
+    "channels": channels,
+    "shifted": shifted,
+    "not finite": not_finite,
+    "truncated": truncated,
+    "wrapping": wrapping,
+    "repeated": repeated,
+    "lanes": lanes,
+    "negated": negated,
+    "coarse weights": coarse_weights,
+}
+STALE: dict[str, Callable[[tuple[int, ...], np.random.Generator, np.ndarray], Fault]] = {
+    "stale": stale,
+    "previous": previous,
+}
+"""Kinds that have values of an earlier call."""
+EXTENTS = "extents"
+"""From a place on, results have the extents of the upper bound."""
+OTHER_KINDS = (*OTHERS, "previous", EXTENTS)

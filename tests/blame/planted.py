@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from executorch_c.rewrite.points import Dataflow
 from tests.blame import faults
 from tests.blame.devices import Arithmetic, Device, Run, draw
 from tests.blame.units import SCHEMES, Unit
@@ -16,8 +17,8 @@ TRIES = 200
 SHOWN = {"float32": 0.01, "float16": 0.05, "int8": 0.1}
 """The least change of an output that counts, in parts of the outputs' RMS. Smaller ones are not
 planted: nobody could tell them from the arithmetic of a device."""
-SPREAD = 10
-"""How much larger than that a change is, at most, for a case to count as small."""
+NOT_FINITE = 10.0
+"""The change of an output that is not finite."""
 
 
 @dataclass
@@ -77,11 +78,13 @@ def planted(unit: Unit, kind: str, seed: int) -> Case | None:
     inputs, earlier = _inputs(unit, rng)
     plain = Device(unit.program, Arithmetic(), rng)
     old, clean = plain.run(earlier), plain.run(inputs)
+    device = Device(unit.program, arithmetic, rng)
+    if kind == faults.EXTENTS:
+        return _extents(unit, device, inputs, earlier, rng)
     found = _fault(plain, inputs, kind, clean, old, SHOWN[name], rng)
     if found is None:
         return None
     place, fault, size = found
-    device = Device(unit.program, arithmetic, rng)
     if kind == "sometimes":
         healthy_run = device.run(inputs)
         runs, faulty = [healthy_run] * 5, int(rng.integers(5))
@@ -89,6 +92,42 @@ def planted(unit: Unit, kind: str, seed: int) -> Case | None:
     else:
         runs, faulty = [device.run(inputs, (place, fault))], 0
     return Case(unit, inputs, arithmetic, kind, runs, place, faulty, size, [*clean.values])
+
+
+def _extents(
+    unit: Unit,
+    device: Device,
+    inputs: list[np.ndarray],
+    earlier: list[np.ndarray],
+    rng: np.random.Generator,
+) -> Case | None:
+    """Return a run that has the extents of a larger call in all results that depend on a place,
+    and its values where the inputs have none."""
+    run, old = device.run(inputs), device.run(earlier)
+    flow = Dataflow(unit.program, "forward")
+    places = [key for key in run.values if run.values[key].shape != old.values[key].shape]
+    if unit.varies is None or not places:
+        return None
+    place = str(rng.choice(places))
+    after = {key for key in run.values if place in flow.before(key)}
+    if not any(a.shape != b.shape for a, b in zip(run.outputs, old.outputs)):
+        return None
+    values = {
+        key: _over(old.values[key], value) if key in after else value
+        for key, value in run.values.items()
+    }
+    outputs = [_over(a, b) for a, b in zip(old.outputs, run.outputs, strict=True)]
+    kind = faults.EXTENTS
+    return Case(
+        unit, inputs, device.arithmetic, kind, [Run(outputs, values)], place, 0, 1.0, [*run.values]
+    )
+
+
+def _over(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return values in the place of the first ones of an earlier call."""
+    result = old.copy()
+    result[tuple(slice(0, size) for size in new.shape)] = new
+    return result
 
 
 def _same_noise(
@@ -123,10 +162,10 @@ def _fault(
         place = places[-1] if kind == "halved" else str(rng.choice(places))
         value = clean.values[place]
         simple = str(rng.choice([*faults.SIMPLE])) if kind == "sometimes" else kind
-        if simple == "stale":
-            fault = faults.stale(value.shape, rng, old.values[place])
+        if simple in faults.STALE:
+            fault = faults.STALE[simple](value.shape, rng, old.values[place])
         else:
-            fault = faults.SIMPLE[simple](value.shape, rng)
+            fault = {**faults.SIMPLE, **faults.OTHERS}[simple](value.shape, rng)
         if kind == "halved" and rng.random() < 0.5:  # not the last: the one before a softmax, say
             place = str(rng.choice(places[-4:]))
         run = device.run(inputs, (place, fault))
@@ -144,22 +183,24 @@ def _change(clean: Run, run: Run) -> float:
             continue
         a, b = a.astype(np.float64), b.astype(np.float64)
         if not np.isfinite(b).all():
-            continue
+            return NOT_FINITE
         scale = np.sqrt(np.mean(a**2)) or 1.0
         largest = max(largest, float(np.abs(a - b).max()) / scale)
     return largest
 
 
-def drawn(units: list[Unit], count: int, seed: int = 0) -> Iterator[Case]:
+def drawn(
+    units: list[Unit], count: int, seed: int = 0, kinds: Sequence[str] = faults.KINDS
+) -> Iterator[Case]:
     """Yield `count` cases with faults: kinds, backends and models in turn."""
     rng = np.random.default_rng([seed, 3])
     schemes = sorted({unit.scheme for unit in units})
     made = 0
     while made < count:
-        kind = faults.KINDS[made % len(faults.KINDS)]
+        kind = kinds[made % len(kinds)]
         scheme = schemes[int(rng.integers(len(schemes)))]
         choices = [unit for unit in units if unit.scheme == scheme]
-        if kind == "stale" and any(unit.varies for unit in choices):
+        if kind in ("stale", faults.EXTENTS) and any(unit.varies for unit in choices):
             choices = [unit for unit in choices if unit.varies]
         unit = choices[int(rng.integers(len(choices)))]
         case = planted(unit, kind, int(rng.integers(2**31)))

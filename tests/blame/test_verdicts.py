@@ -99,7 +99,64 @@ def test_all_runs_are_wrong(pte: bytes, outputs: list[Any]) -> None:
     assert report.fault == "device", str(report)
     report = blame(None, [X.numpy()], program=pte, device=[[one], [other]], progress=False)
     assert report.fault == "nondeterministic", str(report)
-    assert "runs 0 and 1 on equal inputs differ" in report.summary()
+    assert "2 of 2 runs on equal inputs are wrong; 2 results, of 1 and 1 runs" in report.summary()
+
+
+def test_most_runs_are_wrong_alike(pte: bytes, outputs: list[Any]) -> None:
+    """Runs that agree with each other, and not with the others, are not the device's result."""
+    wrong = [outputs[0] * np.float32(0.5)]
+    runs = [wrong, outputs, wrong, wrong, outputs]
+    report = blame(None, [X.numpy()], program=pte, device=runs, progress=False)
+    assert report.fault == "nondeterministic", str(report)
+    text = "3 of 5 runs on equal inputs are wrong (0, 2, 3); 2 results, of 3 and 2 runs; output 0 "
+    assert text + "of run 0 is off by 0.5 (relative)" in report.summary(), report.summary()
+    assert "wrong: the expected values times 0.5; output 0 of run 1 is off by 0" in report.finding
+    assert [(row.name, row.ok) for row in report] == [("runs 0, 2, 3", False), ("runs 1, 4", True)]
+
+
+def test_the_extent_of_the_upper_bound(tmp_path: Path) -> None:
+    """A device that keeps the extents of the upper bound is at fault, at the first such node."""
+    program, (x, *_) = recorded("vulkan", "mlp_dyn")
+    large = np.resize(x, (16, *x.shape[1:]))
+    small = large[:5]
+    outputs, values = ({}, {}), ({}, {})
+    for number, one in enumerate((small, large)):
+        run = Replay(program, [one])
+        outputs[number]["output_0"] = run.run(
+            lambda place, array: values[number].setdefault(place.id, array.copy())
+        )[0][0]
+    np.savez(tmp_path / "run.npz", **outputs[1])
+    outputs[1]["output_0"].tofile(tmp_path / "raw-0.bin")
+    for path in ("run.npz", "raw-0.bin"):
+        options: dict[str, Any] = {"program": program, "device": [tmp_path / path]}
+        report = blame(None, [small], progress=False, **options)
+        assert report.fault == "device", str(report)
+        assert "expected [5," in report.summary() and "the upper bound" in report.summary()
+    names = [*values[0]]
+    run = values[0] | {name: values[1][name] for name in names[2:]} | outputs[1]
+    report = blame(None, [small], program=program, device=[run], progress=False)
+    assert report.fault == "device" and report.first is not None, str(report)
+    assert report.first.startswith(f"{names[2]} ") and len(report.suspects) == 1
+    assert "the upper bound" in report.finding.partition("It leaves at")[2], report.finding
+
+
+def test_suspects_are_of_one_branch() -> None:
+    """Nodes of another branch, which run between, are no suspects."""
+
+    def branches(x: Tensor) -> Tensor:
+        left = torch.exp(x)
+        right = torch.tanh(torch.sigmoid(x))
+        return left * 2 + right
+
+    pte = exports.export(branches, X)
+    replay, values = Replay(pte, [X.numpy()]), {}
+    replay.run(lambda place, array: values.setdefault(place.id, array.copy()))
+    left = next(p.id for p in replay.places().values() if p.name.startswith("aten::mul"))
+    wrong = {left: values[left] * np.float32(2)}
+    report = blame(None, [X.numpy()], program=pte, device=[wrong], progress=False)
+    assert "exp" in report.suspects[0] and "mul" in report.suspects[-1], str(report)
+    assert not any("tanh" in text or "sigmoid" in text for text in report.suspects)
+    assert "the expected values times 2" in report.finding
 
 
 def test_a_fault_of_the_lowering(outputs: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Programs that the simulated devices run: seven models in nine schemes of five backends."""
+"""Programs that the simulated devices run: ten models in ten schemes of five backends."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from executorch_c import Program
 from executorch_c.check import flows
 from tests import ROOT, kept
 from tests.backends import flow_matrix
+from tests.blame import models
 from tests.models import flow_models
 
 SCHEMES: dict[str, tuple[str, ...]] = {
@@ -36,7 +37,7 @@ RECIPE = 1
 """Counts changes of the functions below that change programs."""
 DYNAMIC = {"mlp-dynamic": ("mlp", 0, 12), "transformer-dynamic": ("transformer", 1, 16)}
 """Models of which a dimension of the input varies: model, dimension, largest size."""
-MODELS = (*flow_models.MODELS, *DYNAMIC)
+MODELS = (*models.MODELS, *DYNAMIC)
 STATIC = ("tosa", "tosa-int8", "xnnpack-int8")
 """Schemes without dynamic shapes here."""
 REFUSED = [
@@ -70,7 +71,7 @@ class Unit:
 
     def pte(self) -> bytes:
         """Return the program, exported on first use."""
-        sources = (RECIPE, ROOT / "tests/models/flow_models.py")
+        sources = (RECIPE, ROOT / "tests/models/flow_models.py", ROOT / "tests/blame/models.py")
         packages = ("torch", "executorch")
         digest = kept.digest(self, *sources, packages=packages)
         return kept.data(f"blame/{digest}.pte", lambda: _export(self))
@@ -81,7 +82,7 @@ class Unit:
 
     def inputs(self, seed: int, extent: int | None = None) -> list[np.ndarray]:
         """Return one call's inputs; `extent` is the size of the dimension that varies."""
-        shape = list(flow_models.MODELS[self.base][1])
+        shape = list(models.MODELS[self.base][1])
         if self.model in DYNAMIC and extent is not None:
             shape[DYNAMIC[self.model][1]] = extent
         dtype = np.float16 if self.scheme == "mlx-fp16" else np.float32
@@ -145,10 +146,10 @@ def units(seeds: int = 2) -> list[Unit]:
 def _model(unit: Unit) -> tuple[nn.Module, list[torch.Tensor]]:
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(unit.seed)
-        build, shape = flow_models.MODELS[unit.base]
+        build, shape = models.MODELS[unit.base]
         model = build().eval()
         inputs = [torch.randn(shape) for _ in range(flow_models.CALIBRATION)]
-        flow_models._train(model, inputs)
+        flow_models._train(models.Last(model), inputs)
     return model, inputs
 
 

@@ -8,6 +8,7 @@ from executorch_c._render import text as _text
 from executorch_c.inspect import families, structure
 from executorch_c._render.page.model import Node, Sources
 from executorch_c.inspect.structure import Instruction, View
+from executorch_c.inspect.where import Where
 
 if TYPE_CHECKING:
     from executorch_c._types import DelegateInside, InnerValue
@@ -45,7 +46,6 @@ class Builder:
     ):
         self.view, self.nodes, self.prefix = view, nodes, prefix
         self.groups, self.calls = groups, calls
-        self.chains = len(view.structure["chains"])
         self.waiting: dict[tuple[int, int], State] = {}  # writers of values at each jump target
         self.inside: dict[int, DelegateInside | None] = {}
         self.nested: dict[int, View | None] = {}
@@ -144,7 +144,7 @@ class Builder:
             state[index] = self.source(node, number, self.text(index))
 
     def _place(self, step: Instruction) -> str:
-        return step.place(self.chains, self.view.depth)
+        return step.place(self.view.depth)
 
     def _attributes(self, step: Instruction) -> dict[str, str]:
         """Return numbers and weights: values that no other instruction writes."""
@@ -215,8 +215,7 @@ class Builder:
             family = families.INNER.get(row["name"] or "", "delegate")
             node = builder.node(str(number), row["name"] or "?", family, attributes)
             if structure.DEAD not in (row["note"] or "") and not self.view.depth:
-                chain = f"chain {step.chain}, " if self.chains > 1 else ""
-                node.place = f"{chain}delegate {step.row['delegate']}, node {run}"
+                node.place = str(Where(None, step.row["delegate"], run, step.chain))
                 run += 1
             for at, index in enumerate(row["inputs"]):
                 operand = values.get(index)

@@ -1,0 +1,31 @@
+"""Places, their ids and words."""
+
+import pytest
+
+from executorch_c.inspect.where import Where, id_of
+
+
+@pytest.mark.parametrize(
+    ("words", "id_"),
+    [
+        ("instruction 3", "i3"),
+        ("chain 1, instruction 3", "c1.i3"),
+        ("delegate 0, node 5", "d0.5"),
+        ("delegate 0, node 5, result 1", "d0.5:1"),
+        ("inside, inside, instruction 3", "in.in.i3"),
+    ],
+)
+def test_ids_and_words_are_read(words: str, id_: str) -> None:
+    for text in (words, id_):
+        place = Where.parse(text)
+        assert place is not None and (str(place), place.id) == (words, id_)
+
+
+@pytest.mark.parametrize("text", ["outputs", "3", "d0", "node 5", "instruction", ""])
+def test_other_texts_are_no_places(text: str) -> None:
+    assert Where.parse(text) is None and id_of(text) == text
+
+
+def test_places_of_loops() -> None:
+    place = Where.parse("d0.3:1@2")
+    assert place == Where(None, 0, 3, result=1, times=2) and place.id == "d0.3:1@2"
