@@ -83,7 +83,13 @@ def test_programs_inside_payloads() -> None:
     head = "2 calls of 'forward', times are means of a call; loading took "
     assert trace.summary().startswith(head) and str(trace).startswith(head)
     lines = trace.table().splitlines()
-    assert [line.split()[0] for line in lines[1:6]] == ["0", "d0/0", "d0/1", "d0/d0.0", "d0/d0.1"]
+    assert [line.split()[0] for line in lines[1:6]] == [
+        "i0",
+        "d0/i0",
+        "d0/i1",
+        "d0/d0.0",
+        "d0/d0.1",
+    ]
     names = [EXECUTOR, "aten::sub.out", COMPILER, "aten.mm.default", "aten.add.Tensor"]
     assert [line.name for line in lines_of(trace).inner[:5]] == names
 
@@ -93,7 +99,7 @@ def test_lines_by_time_do_not_overlap(pte: bytes) -> None:
     lines = lines_of(trace)
     leaves = lines.leaves()
     ids = [line.id for line in leaves]
-    assert ids == ["d0.0", "d0.1", "0", "1", "d1.0", "d1.1", "2"]
+    assert ids == ["d0.0", "d0.1", "i0", "i1", "d1.0", "d1.1", "i2"]
     assert [leaves[i].name for i in (2, 6)] == [f"{COMPILER}, the rest"] * 2
     known = sum(line.nanoseconds for line in [*leaves, lines.rest])
     assert known == lines.whole.nanoseconds > 0

@@ -300,7 +300,7 @@ def test_totals(method: Method) -> None:
     assert (product.name, product.lines, product.calls) == ("aten::mm.out", 1, 2)
     assert product.nanoseconds == 4000 and not trace.totals("module")
     id_ = next(one["id"] for one in trace.as_dict()["lines"] if one["name"] == "aten::mm.out")
-    trace.name_nodes(modules={f"instruction {id_}": "head"})
+    trace.name_nodes(modules={id_: "head"})
     [head] = trace.totals("module")
     assert (head.name, head.nanoseconds) == ("head", 4000)
     assert any(line.split()[:3] == [id_, "aten::mm.out", "head"] for line in str(trace).split("\n"))

@@ -7,7 +7,7 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from executorch_c._render.page.model import Node
-from executorch_c.inspect.events import short
+from executorch_c.inspect.where import id_of
 
 if TYPE_CHECKING:
     from executorch_c.inspect.etrecord import ETRecord
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def name_modules(nodes: Iterable[Node], modules: Mapping[str, str]) -> None:
     """Set the module of each node that `modules` has by its place, in words or as an id."""
-    known = {short(where): module for where, module in modules.items()}
+    known = {id_of(where): module for where, module in modules.items()}
     for node in nodes:
-        node.module = known.get(short(node.place), node.module)
+        node.module = known.get(id_of(node.place), node.module)
 
 
 def modules_of_record(nodes: Iterable[Node], record: ETRecord, method: str) -> dict[str, str]:
