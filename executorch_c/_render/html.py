@@ -37,6 +37,7 @@ VERDICTS = {
     "skipped": "unsure",
     "propagated": "unsure",
     "unexplained": "bad",
+    "leaves": "bad",
 }
 """CSS class of a verdict."""
 
@@ -150,8 +151,12 @@ tr:hover td { background: #f3f6f9 }
 pre, code { font: 13px/1.4 ui-monospace, monospace } pre { overflow-x: auto }
 img, svg { max-width: 100%; height: auto }
 p, li { overflow-wrap: anywhere }
-@media (max-width: 720px) { table { display: block; overflow-x: auto } }
-input[type=search] { font: inherit; padding: .2em .5em; width: 20em }
+@media (max-width: 720px) {
+  table { display: block; overflow-x: auto } td ~ td[style*=pre-wrap] { min-width: 7em } }
+:root { color-scheme: light dark }
+th:focus-visible { outline: 2px solid #0b5fd0; outline-offset: -2px }
+input[type=search] { font: inherit; padding: .2em .5em; width: 20em; max-width: 100%;
+  box-sizing: border-box }
 .bad { color: #b3261e; font-weight: 600 } .good { color: #1a7f37; font-weight: 600 }
 .unsure { color: #9a6700; font-weight: 600 }
 @media (prefers-color-scheme: dark) {
@@ -179,6 +184,14 @@ function compare(a, b) {
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0], head = table.tHead ? [...table.tHead.rows[0].cells] : [];
   if (!body || body.rows.length < 2) continue;
+  head.forEach(th => {
+    th.tabIndex = 0;
+    th.addEventListener("keydown", event => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      th.click();
+    });
+  });
   head.forEach((th, column) => th.addEventListener("click", () => {
     const down = th.getAttribute("aria-sort") === "ascending";
     head.forEach(other => other.removeAttribute("aria-sort"));

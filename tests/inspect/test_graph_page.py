@@ -100,6 +100,16 @@ def test_a_source_stands_above_its_reader() -> None:
     assert [sorted(row) for row in box.rows if 0 in row] == [[0, 2]]
 
 
+def test_a_box_does_not_begin_with_its_weights() -> None:
+    """Dequantised weights run first, and the box around them stands below what it reads."""
+    nodes = [node("w", "dequantize"), node("input 0", "input"), node("q", "quantize", "input 0")]
+    nodes += [node("c", "conv", "q", "w"), node("o", "output", "c")]
+    for one in nodes:
+        one.module = "body" if one.id in "wc" else ""
+    outer, _ = layout.boxes(nodes)
+    assert [[outer.children[slot] for slot in row] for row in outer.rows] == [[1], [2], [6], [4]]
+
+
 # ---- layers, clusters -------------------------------------------------------------------------
 
 

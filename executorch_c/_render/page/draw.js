@@ -21,6 +21,7 @@ function draw(pane) {
   if (level !== pane.level) { pane.level = level; pane.page.scaleBoxes(); }
   for (const box of seen.groups) if (box > view.n) drawGroup(context, pane, box, colours);
   drawEdges(context, pane, seen, colours);
+  for (const box of seen.groups) if (box > view.n) drawHead(context, pane, box, colours);
   if (scale < FAINT) drawFar(context, pane, seen.boxes, colours);
   else for (const box of seen.boxes) drawBox(context, pane, box, colours);
   const marked = [...pane.found, ...pane.near].map(one => level.as[pane.standIn(one)]);
@@ -51,11 +52,23 @@ function drawGroup(context, pane, box, colours) {
   context.strokeStyle = mix(colour, colours.back, .75);
   context.stroke();
   context.setLineDash([]);
+}
+
+// The head of an open box: its name, and its value in its colour.
+function drawHead(context, pane, box, colours) {
+  const {view, scale} = pane, x = view.x[box], y = view.y[box];
+  const value = pane.page.textOf(pane, box), fill = value === null ? null : pane.page.colour(pane, box);
+  if (fill) {
+    rounded(context, x + 2, y + 2, view.w[box] - 4, HEAD - 4, 6);
+    context.fillStyle = fill;
+    context.fill();
+  }
   if (scale < FAINT) return;
   context.font = "600 11px system-ui, sans-serif";
-  context.fillStyle = colours.muted;
+  context.fillStyle = fill ? readable(fill) : colours.muted;
   const left = Math.max(x, (-pane.left) / scale), right = Math.min(x + view.w[box], (pane.width - pane.left) / scale);
-  write(context, `\u2212 ${title(view, box)}`, left + 9, y + 16, right - left - 18);
+  const name = `\u2212 ${title(view, box)}${value ? `: ${value}` : ""}`;
+  write(context, name, left + 9, y + 16, right - left - 18);
 }
 
 function curve(context, from, to) {
@@ -157,7 +170,7 @@ function drawBox(context, pane, box, colours) {
   if (scale < FAINT) return;
   context.fillStyle = readable(fill);
   context.font = `${isGroup ? 600 : 500} 11.5px system-ui, sans-serif`;
-  const below = subtitle(view, box);
+  const below = subtitle(view, box) && (pane.page.textOf(pane, box) || subtitle(view, box));
   write(context, (isGroup ? "+ " : "") + title(view, box), x + 9, y + (below ? 17 : h / 2 + 4), w - 16);
   if (!below) return;
   context.font = "10px system-ui, sans-serif";

@@ -148,10 +148,17 @@ class _Tree:
                 if one >= count:
                     self.list[one - count].parent = new
 
-    def _positions(self) -> tuple[list[int], list[int]]:
-        """Return the first node and the enclosing box of each node and box."""
+    def _positions(self) -> tuple[list[float], list[int]]:
+        """Return the place in the order of execution, of boxes that of their first node, and the
+        enclosing box. A node that reads nothing (dequantised weights) is just before its first
+        reader: a box does not begin with it."""
         count = len(self.nodes)
-        first = [*range(count), *[count] * len(self.list)]
+        first = [*map(float, range(count)), *[float(count)] * len(self.list)]
+        index = {node.id: number for number, node in enumerate(self.nodes)}
+        for number in range(count - 1, -1, -1):
+            for source, _ in self.nodes[number].inputs:
+                if not self.nodes[index[source[0]]].inputs:
+                    first[index[source[0]]] = number - 0.5
         parents = [0] * (count + len(self.list))
         for number in range(len(self.list) - 1, -1, -1):
             for child in self.list[number].children:
@@ -186,7 +193,7 @@ class _Tree:
 
 
 def _rows(
-    children: Sequence[int], edges: Iterable[Edge], first: Sequence[int]
+    children: Sequence[int], edges: Iterable[Edge], first: Sequence[float]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the rows and chains of a box."""
     slot = {child: i for i, child in enumerate(children)}
@@ -209,7 +216,7 @@ def _rows(
     return rows, chains
 
 
-def _ranks(where: Sequence[int], edges: Sequence[Edge]) -> list[int]:
+def _ranks(where: Sequence[float], edges: Sequence[Edge]) -> list[int]:
     """Return the row of each child: below everything that it reads; a child that reads nothing
     stands above its first reader."""
     ranks = [0] * len(where)

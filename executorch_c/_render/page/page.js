@@ -50,17 +50,19 @@ class Page {
   named(list) {
     const overlays = new Map();
     for (const one of list) {
-      if (!overlays.has(one.name)) overlays.set(one.name, {...one, byView: new Map(), low: Infinity, high: -Infinity});
+      if (!overlays.has(one.name)) overlays.set(one.name, {...one, byView: new Map(), own: [], low: Infinity, high: -Infinity});
       const overlay = overlays.get(one.name), view = this.panes[one.view].view;
       const values = new Array(view.count).fill(null);
       one.at.forEach((i, k) => { values[i] = join(overlay, values[i], number(one.values[k])); });
+      const own = one.at.filter(i => i >= view.n);  // boxes with a value of their own: delegates
+      overlay.own.push(...own.map(box => [this.panes[one.view], box]));
       for (const value of values.slice(0, view.n))
         if (value !== null && Number.isFinite(value) && (value > 0 || !overlay.log)) {
           overlay.low = Math.min(overlay.low, value);
           overlay.high = Math.max(overlay.high, value);
         }
       for (let g = view.groups.length - 1; g >= 0; g--)
-        if (values[view.n + g] === null && overlay.total !== "none")  // a box may have its own value
+        if (overlay.total !== "none" && (values[view.n + g] === null || overlay.total !== "sum"))  // or its own
           for (const child of view.groups[g].children)
             values[view.n + g] = join(overlay, values[view.n + g], values[child]);
       overlay.byView.set(one.view, values);
@@ -97,6 +99,12 @@ class Page {
     if (value === null) return theme.none;
     if (overlay.categories.length) return mix(overlay.categories[value][1], theme.back, .6);
     return mix(theme.high, theme.low, share(overlay, value, box < pane.view.n ? overlay.high : this.highOf(overlay)));
+  }
+
+  // The value of a box as text: empty for a category, null without one.
+  textOf(pane, box) {
+    const overlay = this.overlays.get(this.overlay), value = overlay ? this.value(overlay, pane, box) : null;
+    return value === null ? null : overlay.categories.length ? "" : text(overlay, value);
   }
 
   // The end of the scale of boxes: their sums are larger than the values of nodes.
@@ -315,7 +323,7 @@ class Page {
     for (const [pane, node, note] of entries.slice(0, 3 * MAX_LISTED)) {
       const item = make("li");
       if (note) item.append(make("span", "graph-name", note));
-      item.append(button(`${title(pane.view, node)} ${pane.view.ids[node]}`, "", () => {
+      item.append(button(`${title(pane.view, node)} ${pane.view.ids[node] ?? ""}`, "", () => {
         if (pane.element.hidden) this.showPanes([pane.index]);
         this.choose(pane, node, true);
       }));
@@ -330,7 +338,8 @@ class Page {
     panel.append(make("p", "", counts.join("; ")));
     if (this.data.omitted) panel.append(make("p", "", `${this.data.omitted.toLocaleString("en")} attributes left out: the page would be too large`));
     if (overlay) {
-      const all = this.panes.flatMap(pane => Array.from({length: pane.view.n}, (_, node) => [pane, node, this.value(overlay, pane, node)]));
+      const nodes = this.panes.flatMap(pane => Array.from({length: pane.view.n}, (_, node) => [pane, node]));
+      const all = [...nodes, ...overlay.own].map(([pane, box]) => [pane, box, this.value(overlay, pane, box)]);
       const top = all.filter(entry => entry[2] !== null && (!overlay.categories.length || entry[2] > 0))
         .sort((a, b) => order(b[2]) - order(a[2])).slice(0, MAX_LISTED);
       this.listOf(overlay.categories.length ? overlay.name : `largest ${overlay.name}`, top.map(([pane, node, value]) => [pane, node, text(overlay, value)]));
