@@ -154,6 +154,11 @@ class Report:
         """Return values of the nodes of the program's graph, which colour it."""
         return ()
 
+    def graph_places(self, nodes: Iterable[Node]) -> Mapping[str, str]:
+        """Return the places of nodes on the program's graph by those of the report's rows, where
+        they differ; empty for what has no node there."""
+        return {}
+
     def to_json(self, path: FilePath | None = None) -> str:
         """Return the report as JSON, and write it to `path`; infinity is "inf", NaN is null."""
         return written(json.dumps(self.as_dict()), path)

@@ -297,6 +297,12 @@ class Trace(Report):
 
         return tuple(events.overlays(self.events, nodes))
 
+    def graph_places(self, nodes: Iterable[Node]) -> Mapping[str, str]:
+        """Return the places of nodes on the program's graph by those of events."""
+        from executorch_c.inspect import events
+
+        return events.EventPlaces(self.events).on(nodes)
+
     def heading(self) -> str:
         """Return the heading of its page."""
         return f"Trace of '{self.method}'"

@@ -6,8 +6,8 @@ coloured by its own errors. Overlays of one name colour both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from executorch_c._programs import ProgramFile
@@ -17,9 +17,11 @@ from executorch_c.debug.pages import VERDICTS
 from executorch_c.inspect import families
 from executorch_c.inspect.diagram.draw import graph
 from executorch_c.inspect.diagram.view import view_of
+from executorch_c.inspect.events import placed
 
 if TYPE_CHECKING:
     from executorch_c.blame.report import BlameReport, BlameRow
+    from executorch_c.inspect.events import EventPlaces
 
 DEVICE = "device"
 """Name of the device's view."""
@@ -33,21 +35,20 @@ ALL_VERDICTS = {
 important."""
 
 
-def draw(
-    report: BlameReport,
-    program: ProgramFile,
-    method: str,
-    places: Mapping[str, str],
-    suspects: Iterable[str],
-) -> None:
-    """Set the graphs of a report.
+@dataclass(frozen=True)
+class Places:
+    """Places of a report's rows in the program."""
 
-    Args:
-        report: Its `payload` has the graphs of eager and of the edge dialect.
-        places: Places of the program's graph by ids of rows.
-        suspects: Places at which a fault of the device may be.
-    """
-    suspected = list(suspects)
+    by_row: Mapping[str, str]
+    """Places by ids of rows."""
+    suspects: Sequence[str]
+    """Places at which a fault of the device may be."""
+    seen: EventPlaces
+    """Places of these on the graph."""
+
+
+def draw(report: BlameReport, program: ProgramFile, method: str, places: Places) -> None:
+    """Set the graphs of a report; its `payload` has those of eager and of the edge dialect."""
 
     def make() -> GraphPage:
         page = _payload_page(report, program, method)
@@ -60,11 +61,12 @@ def draw(
         links = [one for one in page.links if {one.first, one.second} <= known]
         links += [replace(one, second=DEVICE) for one in links if one.second == ours.name]
         links.append(Link(ours.name, DEVICE, [(id, id) for id in ours.nodes]))
-        overlays = [
-            *(one for one in page.overlays if one.view in known),
-            *_here(report.rows, places, ours.name, bool(page.overlays)),
-            *_on_device(report.rows, places, suspected),
+        own = [
+            *_here(report.rows, places.by_row, ours.name, bool(page.overlays)),
+            *_on_device(report.rows, places.by_row, places.suspects),
         ]
+        overlays = [one for one in page.overlays if one.view in known]
+        overlays += placed(own, places.seen.on(ours.nodes.values()))
         return GraphPage(
             report.heading(),
             tuple(views),

@@ -24,11 +24,12 @@ from executorch_c.blame import verdict as _verdict
 from executorch_c.blame.arithmetic import Allowance, Spread, named_results
 from executorch_c.blame.device import DeviceRun, DeviceValues, Expected, read_dump, read_runs
 from executorch_c.blame.locating import Departure, compare_nodes
-from executorch_c.blame.page import draw
+from executorch_c.blame.page import Places, draw
 from executorch_c.blame.replay import Replay
 from executorch_c.blame.report import BlameReport, BlameRow
 from executorch_c.compare.limits import DEVICE_RUNS
 from executorch_c.compare.metrics import ErrorMetrics, measure_size
+from executorch_c.inspect.events import EventPlaces
 from executorch_c.inspect.where import Where
 from executorch_c.progress import Progress
 
@@ -49,6 +50,8 @@ class _Program:
     expected: Expected
     seconds: dict[str, float]
     """By id, and of the whole call under ""."""
+    seen: EventPlaces
+    """Places of its events inside delegates."""
     spreads: list[Spread | None]
 
 
@@ -111,7 +114,8 @@ def blame(
     report.set_origins(program=source.origin)
     places = {node.place.id: _where(node.place) for node in evidence.nodes}
     leaving = next((node for node in evidence.nodes if not node.is_right), None)
-    draw(report, source, name, places, map(_where, leaving.suspects) if leaving else ())
+    suspects = [*map(_where, leaving.suspects)] if leaving else []
+    draw(report, source, name, Places(places, suspects, here.seen))
     return report
 
 
@@ -127,7 +131,9 @@ def _survey(source: ProgramSource, inputs: Sequence[object], name: str) -> _Prog
     whole = next((e for e in trace.events if e.kind == "execute"), None)
     if whole is not None:
         seconds[""] = whole.duration_ns / 1e9
-    return _Program(allowance, replay.places(), outputs, Expected.of(info, outputs), seconds, [])
+    seen = EventPlaces(trace.events)
+    expected = Expected.of(info, outputs)
+    return _Program(allowance, replay.places(), outputs, expected, seconds, seen, [])
 
 
 def _runs(

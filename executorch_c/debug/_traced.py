@@ -19,7 +19,7 @@ from executorch_c.compare.scale import widened
 from executorch_c.debug._graphs.names import is_random_operator, kind
 from executorch_c.debug._graphs.program import Origins, Steps
 from executorch_c.debug._matching.programs import ComputedValue
-from executorch_c.inspect.events import named
+from executorch_c.inspect.events import EventPlaces, named
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class TracedRun:
     """Keys of the values; runs with equal keys have the same instructions."""
     outputs: list[Output]
     dropped: int
+    seen: EventPlaces
+    """Places of events inside delegates."""
     noise: list[Array] | None = None
     """Standard deviation of each value where the inputs change by a rounding."""
 
@@ -135,6 +137,7 @@ def traced_run(
         [result.key for result in results],
         outputs,
         trace.dropped_events + trace.dropped_values,
+        EventPlaces(trace.events),
     )
 
 

@@ -33,6 +33,7 @@ from executorch_c.debug.failing import failed_row
 from executorch_c.debug._many import Inputs, set_of, worst_call
 from executorch_c.debug.pages import draw_explained
 from executorch_c.debug.report import ErrorReport, NodeError, ReportedCase
+from executorch_c.inspect.events import EventPlaces
 from executorch_c.progress import Progress
 
 
@@ -127,7 +128,8 @@ def explain(
         rows = [replace(row, index=i) for i, row in enumerate(rows)]
     notes = [] if cases is None else cases.notes()
     report = _report(run, matches, walk, rows, title, rows_of_cases, notes)
-    draw_explained(report, source, run.method, graph, matches)
+    seen = EventPlaces(run.trace.events)
+    draw_explained(report, source, run.method, graph, matches, seen)
     if report.verdict == "differ":
         places.keep(report, run, walk.places)
     return report

@@ -19,6 +19,7 @@ from executorch_c.debug._graphs.reference import module_of, source_of
 from executorch_c.inspect import families
 from executorch_c.inspect.diagram.draw import graph
 from executorch_c.inspect.diagram.view import view_of
+from executorch_c.inspect.events import placed
 
 if TYPE_CHECKING:
     import torch.fx
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._matching.matches import Matches
     from executorch_c.debug.report import ErrorReport, NodeError
+    from executorch_c.inspect.events import EventPlaces
 
 MAX_ARGUMENT = 200
 """Maximum number of characters of an argument."""
@@ -78,10 +80,16 @@ def place_of(where: str, side: int) -> str:
 
 
 def draw_explained(
-    report: ErrorReport, program: ProgramFile, method: str, model: ReferenceGraph, matches: Matches
+    report: ErrorReport,
+    program: ProgramFile,
+    method: str,
+    model: ReferenceGraph,
+    matches: Matches,
+    seen: EventPlaces,
 ) -> None:
     """Set the graphs of a report of `explain`. They are read here, so that the report does not keep
-    the model."""
+    the model. `seen` are the places of the program's events."""
+    object.__setattr__(report, "_seen", seen)  # works for frozen classes
     edge = fx_view(EDGE, model.program, model.nodes)
     eager = None if model.source is None else fx_view(EAGER, model.source, model.source.graph.nodes)
     before = {
@@ -95,10 +103,11 @@ def draw_explained(
     modules = {match.where: module_of(match.anchor) or "" for match in matches.pairs}
 
     def make() -> GraphPage:
-        picture = graph(program, method)
-        named = (replace(one, module=modules.get(one.place, "")) for one in picture.nodes.values())
-        last = view_of(picture.title(), {one.id: one for one in named}, MAX_NODES // 3)
-        return _page(report, [*([eager] if eager else []), edge, last], pairs, before)
+        picture = graph(program, method, overlays=[report], modules=modules)
+        last = view_of(picture.title(), picture.nodes, MAX_NODES // 3)
+        places = report.graph_places(picture.nodes.values())
+        ends = [(node, places.get(at, at)) for node, at in pairs]
+        return _page(report, [*([eager] if eager else []), edge, last], ends, before)
 
     report.set_graph(make)
 
@@ -121,10 +130,11 @@ def _page(
     if len(views) == 3:
         both = [(one, node) for node, names in before.items() for one in names]
         links.append(Link(EAGER, EDGE, both + ends))
-    overlays = [replace(one, view=program) for one in errors(report.rows)]
+    shown = report.overlays(views[-1].nodes.values())
+    overlays = [replace(one, view=program) for one in shown]
     for view in views[:-1]:
         last = {where: node for node, where in steps[view.name]}
-        for one in errors(report.rows):
+        for one in shown:
             values = {last[at]: value for at, value in one.values.items() if at in last}
             overlays.append(replace(one, values=values, view=view.name))
     views = [view_of(view.name, view.nodes, MAX_NODES // 3) for view in views]
@@ -244,21 +254,30 @@ def _tensors(value: Any) -> Iterator[str]:
 
 
 def draw_compared(
-    report: ErrorReport, programs: Sequence[ProgramFile], names: Sequence[str], method: str
+    report: ErrorReport,
+    programs: Sequence[ProgramFile],
+    names: Sequence[str],
+    method: str,
+    seen: Sequence[EventPlaces],
 ) -> None:
-    """Set the graphs of a report of two programs, or of a program compared with itself."""
+    """Set the graphs of a report of two programs, or of a program compared with itself. `seen` are
+    the places of the events of both."""
+    object.__setattr__(report, "_seen", seen[-1])  # works for frozen classes
 
     def make() -> GraphPage:
         views = [
             view_of(name, graph(one, method).nodes, MAX_NODES // 2)
             for name, one in zip(names, programs)
         ]
+        sides = [0, -1] if len(views) == 2 else [-1]
+        places = [seen[side].on(view.nodes.values()) for side, view in zip(sides, views)]
         overlays = [
             one
-            for side, view in enumerate(views)
-            for one in errors(report.rows, 0 if side == 0 and len(views) == 2 else -1, view.name)
+            for side, view, at in zip(sides, views, places)
+            for one in placed(errors(report.rows, side, view.name), at)
         ]
-        pairs = [(place_of(row.where, 0), place_of(row.where, -1)) for row in report.rows]
+        ends = [[place_of(row.where, side) for row in report.rows] for side in (0, -1)]
+        pairs = [(places[0].get(a, a), places[-1].get(b, b)) for a, b in zip(*ends)]
         links = [Link(names[0], names[1], pairs)] if len(views) == 2 else []
         title = report.heading()
         return GraphPage(

@@ -375,7 +375,7 @@ def compare_programs(
                 first, second, limits, output_names(sources[0].program, method), policies
             )
             report.set_origins(baseline=sources[0].origin, candidate=sources[1].origin)
-            draw_compared(report, sources, names, method)
+            draw_compared(report, sources, names, method, [first.seen, second.seen])
             return report
 
         return of_inputs(inputs, sources[0], method, compared)
@@ -429,7 +429,7 @@ def compare_kernels(
         )
         report = _report(plain, fast, limits, output_names(source.program, method), policies)
         report.set_origins(program=source.origin)
-        draw_compared(report, [source], [title_of(program, "program")], method)
+        draw_compared(report, [source], [title_of(program, "program")], method, [fast.seen])
         return report
 
     return of_inputs(inputs, source, method, compared)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from executorch_c._render.page.model import Node, Overlay
+    from executorch_c.inspect.events import EventPlaces
 
 NodeVerdict: TypeAlias = Literal["ok", "source", "propagated", "unexplained", "first", "amplified"]
 """Verdict on a node's result:
@@ -251,6 +252,8 @@ class ErrorReport(JudgedReport[NodeError]):
     _places: ClassVar[Any] = None
     """The graph of the reference and the nodes of each row (`debug.places.Places`), of reports of
     explain that differ."""
+    _seen: ClassVar[EventPlaces | None] = None
+    """The places of the rows' events inside delegates, of the second of two programs."""
     SOME: ClassVar[str] = "nodes: the first that is off and those with the largest errors"
     """Description of the rows of `shown`."""
 
@@ -267,13 +270,19 @@ class ErrorReport(JudgedReport[NodeError]):
         report.set_origins(**self._origins)
         if self._drawing.make is not None:
             report.set_graph(self._drawing.make)
+        object.__setattr__(report, "_seen", self._seen)  # works for frozen classes
         return report
 
     def overlays(self, nodes: Iterable[Node]) -> Sequence[Overlay]:
         """Return the verdicts and errors of nodes; of two programs, on the second's graph."""
         from executorch_c.debug.pages import errors
+        from executorch_c.inspect.events import placed
 
-        return errors(self.rows)
+        return tuple(placed(errors(self.rows), self.graph_places(nodes)))
+
+    def graph_places(self, nodes: Iterable[Node]) -> Mapping[str, str]:
+        """Return the places of nodes on the program's graph by those of rows."""
+        return {} if self._seen is None else self._seen.on(nodes)
 
     def output_error(self) -> float:
         """Return the largest relative error of the outputs."""

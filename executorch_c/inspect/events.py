@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from executorch_c._render.page.model import Node, Overlay
@@ -37,7 +38,7 @@ def overlays(events: Iterable[Event], nodes: Iterable[Node]) -> Iterator[Overlay
     times: dict[str, float] = {}
     found: dict[str, dict[str, float]] = {name: {} for name, _ in VALUES}
     listed = list(events)
-    place_of = _places(listed, nodes)
+    place_of = EventPlaces(listed).on(nodes)
     for event, where in named(listed):
         place = place_of.get(where, "") if event.kind == "node" else where
         if event.kind == "execute" or not place:
@@ -95,32 +96,52 @@ def _mean(array: Any) -> tuple[float, int]:
     return float(finite.sum()), finite.size
 
 
-def _places(events: Iterable[Event], nodes: Iterable[Node]) -> dict[str, str]:
-    """Return the place of the graph's node by the place of an event inside a delegate.
+class EventPlaces:
+    """Places of a trace's events inside delegates, for graphs: a graph counts the nodes of the
+    payload, a trace those that have run.
 
     A backend may leave out nodes that move nothing: the events are then a part of the nodes, in
-    order, found by their debug handles. A delegate whose events are no such part has none.
+    order, found by their debug handles. A delegate whose events are no such part has no place.
     """
-    known: dict[str, list[tuple[str, int | None]]] = {}
-    for node in nodes:
-        delegate, is_inner, _ = node.place.partition(", node ")
-        if is_inner:
-            handle = node.attributes.get("debug handle")
-            known.setdefault(delegate, []).append((node.place, int(handle) if handle else None))
-    found: dict[str, dict[str, int | None]] = {}
-    for event, where in named(events):
-        if event.kind == "node":
-            found.setdefault(where.partition(", node ")[0], {})[where] = event.debug_handle
-    places: dict[str, str] = {}
-    for delegate, handles in found.items():
-        places.update(_part(handles, known.get(delegate, [])))
-    return places
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._handles: dict[str, dict[str, int | None]] = {}
+        for event, where in named(events):
+            if event.kind == "node":
+                delegate = where.partition(", node ")[0]
+                self._handles.setdefault(delegate, {})[where] = event.debug_handle
+
+    def on(self, nodes: Iterable[Node]) -> dict[str, str]:
+        """Return the place of the graph's node by that of each event; empty without a node."""
+        known: dict[str, list[tuple[str, int | None]]] = {}
+        for node in nodes:
+            delegate, is_inner, _ = node.place.partition(", node ")
+            if is_inner:
+                handle = node.attributes.get("debug handle")
+                known.setdefault(delegate, []).append((node.place, int(handle) if handle else None))
+        places: dict[str, str] = {}
+        for delegate, handles in self._handles.items():
+            places.update(dict.fromkeys(handles, ""))
+            places.update(_part(handles, known.get(delegate, [])))
+        return places
+
+
+def placed(overlays: Iterable[Overlay], places: Mapping[str, str]) -> Iterator[Overlay]:
+    """Yield overlays with the graph's places in place of those of events."""
+    for one in overlays:
+        values = {places.get(at, at): value for at, value in one.values.items()}
+        values.pop("", None)
+        yield replace(one, values=values)
 
 
 def _part(
     handles: dict[str, int | None], nodes: list[tuple[str, int | None]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the places of events with those of their nodes; nothing if one has no node."""
+    """Yield the places of events with those of their nodes; nothing if one has no node. Events
+    without a handle may be beside those of the nodes: times of a backend's own steps."""
+    steps = [where for where, handle in handles.items() if handle is None]
+    if len(handles) > len(nodes) == len(handles) - len(steps):
+        handles = {where: handle for where, handle in handles.items() if handle is not None}
     if len(handles) == len(nodes):
         yield from zip(handles, (place for place, _ in nodes))
         return

@@ -9,13 +9,18 @@ import pytest
 pytest.importorskip("executorch.exir")
 import torch
 
+import executorch_c
+from executorch_c._commands._calls import random_inputs
 from executorch_c._render.page import data
 from executorch_c._render.page.model import GraphPage
 from executorch_c.compare.metrics import incomparable
 from executorch_c.debug import pages
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.devtools import compare_programs, explain
+from tests import ROOT
 from tests.backends.xnnpack_flow import lower
+
+GOLDEN = ROOT / "tests/release/golden"
 
 
 class Block(torch.nn.Module):
@@ -113,3 +118,21 @@ def test_several_results_of_a_node() -> None:
         assert verdict.values == {place: "first", "output 0": "propagated"}
         assert error.values == {place: 0.5, "output 0": math.inf}
         assert [name for name, _ in verdict.categories] == ["ok", "propagated", "first"]
+
+
+def test_nodes_that_a_profile_does_not_have() -> None:
+    """An error is at its node where a trace numbers nodes otherwise than the graph."""
+    program = GOLDEN / "1.5.1/xnnpack_clamp.pte"
+    loaded = executorch_c.load(program)
+    inputs = random_inputs(loaded.info()["methods"][0], 0)
+    report = compare_programs(program, program, inputs)
+    page = page_of(report)
+    names = {row.where: row.name for row in report if "node" in row.where}
+    for view in page.views:
+        places = report.graph_places(view.nodes.values())
+        labels = {node.place: node.label for node in view.nodes.values()}
+        assert {labels[places[where]] for where in names} > {"Conv2d", "Div"}
+        assert all(labels[places[where]] == name for where, name in names.items())
+    assert not any(where in names for where in values(page, "error")["baseline"])
+    report = report.changed(notes=())
+    assert report.graph_places(page.views[0].nodes.values())

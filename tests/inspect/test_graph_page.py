@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -243,7 +244,7 @@ def inner(number: int, handle: int) -> Node:
     return replace(one, place=f"delegate 0, node {number}", calls=("instruction 0",))
 
 
-def times(nodes: list[Node], handles: list[int]) -> dict[str, float]:
+def times(nodes: list[Node], handles: Sequence[int | None]) -> dict[str, float]:
     trace = Trace("forward")
     trace.events = tuple(
         one
@@ -270,6 +271,17 @@ def test_nodes_without_an_event_have_no_time() -> None:
     found = times(nodes, [65535, 10])
     assert found == {"instruction 0": 8.0, "delegate 0, node 1": 5.0, "delegate 0, node 2": 6.0}
     assert times(nodes, [10, 65535]) == {"instruction 0": 8.0}  # no part of the nodes
+
+
+def test_events_of_a_backends_own_steps() -> None:
+    """XNNPACK's profile may have more steps than the payload has nodes; the nodes follow."""
+    nodes = [inner(0, 8), inner(1, 65535)]
+    assert times(nodes, [None, None, None, 8, 65535]) == {
+        "instruction 0": 8.0,
+        "delegate 0, node 0": 8.0,
+        "delegate 0, node 1": 9.0,
+    }
+    assert times(nodes, [None, None, None]) == {"instruction 0": 8.0}
 
 
 def test_real_times_and_values() -> None:

@@ -253,7 +253,8 @@ def graph(
             memory plan, the result of `explain`. Of values of one name, those of the first.
         etrecord: An ETRecord of the export, or its path: names the modules that the page folds
             nodes by. Default: the names of weights.
-        modules: Modules by the place of an instruction or node, as `Trace.name_nodes` has them.
+        modules: Modules by the place of an instruction or node, as `Trace.name_nodes` has them, or
+            by the places of one of the reports.
 
     Delegates have nodes if their backend describes payloads, or if their payload is a program.
     Raises NotFoundError for an unknown method, InvalidProgramError for a wrong file,
@@ -265,7 +266,9 @@ def graph(
     if etrecord is not None:
         record = etrecord if isinstance(etrecord, ETRecord) else read_etrecord(etrecord)
         name_modules(nodes.values(), modules_of_record(nodes.values(), record, method))
-    name_modules(nodes.values(), modules or {})
+    if modules:
+        places = [report.graph_places(nodes.values()) for report in overlays]
+        name_modules(nodes.values(), modules, {k: v for one in places for k, v in one.items()})
     values: dict[tuple[str, str], Overlay] = {}
     for one in (one for report in overlays for one in report.overlays(nodes.values())):
         values.setdefault((one.name, one.view), one)

@@ -13,11 +13,19 @@ if TYPE_CHECKING:
     from executorch_c.inspect.etrecord import ETRecord
 
 
-def name_modules(nodes: Iterable[Node], modules: Mapping[str, str]) -> None:
-    """Set the module of each node that `modules` has by its place, in words or as an id."""
-    known = {id_of(where): module for where, module in modules.items()}
+def name_modules(
+    nodes: Iterable[Node], modules: Mapping[str, str], places: Mapping[str, str] | None = None
+) -> None:
+    """Set the module of each node that `modules` has by its place, in words or as an id.
+
+    Args:
+        places: Places of nodes by those of `modules`, where they differ.
+    """
+    others = {id_of(where): id_of(place) for where, place in (places or {}).items()}
+    known = {others.get(id_of(at), id_of(at)): module for at, module in modules.items()}
     for node in nodes:
-        node.module = known.get(id_of(node.place), node.module)
+        if node.place:
+            node.module = known.get(id_of(node.place), node.module)
 
 
 def modules_of_record(nodes: Iterable[Node], record: ETRecord, method: str) -> dict[str, str]:
