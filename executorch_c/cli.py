@@ -18,6 +18,7 @@ from executorch_c._render import terminal
 from executorch_c._render.text import visible
 from executorch_c._commands import (
     _arguments,
+    advise,
     bench,
     blame,
     check,
@@ -54,6 +55,7 @@ COMMANDS = (
     explain,
     blame,
     quantization_error,
+    advise,
     check_nan,
     trace,
     bench,
@@ -95,6 +97,7 @@ examples:
   executorch-c explain model.pte --etrecord e.bin    first node that differs
   executorch-c blame model.pte --inputs x.npz --device run1.npz
   executorch-c quantization-error int8.pte --model model.py:make
+  executorch-c advise model.py:make --flow xnnpack-int8 --target 30dB
   executorch-c check-nan model.pte --inputs x.npz    origin of NaN and infinity
   executorch-c trace model.pte --repeat 20 --html t.html
   executorch-c bench model.pte --with official       times beside others

@@ -6,6 +6,8 @@ Only functions that compare with a PyTorch model import torch, when they are cal
 
 from __future__ import annotations
 
+from executorch_c.advice.report import Advice
+from executorch_c.advice.run import advise
 from executorch_c.bench.report import BenchReport
 from executorch_c.bench.turns import bench
 from executorch_c.blame.device import DeviceValues
@@ -30,6 +32,7 @@ from executorch_c.inspect.memory import MemoryPlan, memory_plan
 from executorch_c.report import Report
 
 __all__ = [
+    "Advice",
     "BenchReport",
     "BlameReport",
     "Cut",
@@ -47,6 +50,7 @@ __all__ = [
     "Probes",
     "QuantizationReport",
     "Report",
+    "advise",
     "bench",
     "Round",
     "blame",

@@ -6,7 +6,7 @@
     result.save("check.html")     # also .json, .csv, .txt, and .svg or .png if it has a plot
 
 These functions return a `Report`: check_model, check_all, compare, explain, compare_programs,
-quantization_error, check_nan, cut, memory_plan, graph, dump, check_llm, perplexity,
+quantization_error, advise, check_nan, cut, memory_plan, graph, dump, check_llm, perplexity,
 quantization_cost.
 Traces and the results of test cases of a .bpte are reports, too.
 """

@@ -32,6 +32,7 @@ PYTHON_LAYERS = (
     "blame",
     "_snapshots _validate",
     "bench cut llm suite",
+    "advice",
     "devtools portable_lib pytest_plugin testing _selective suite.one suite.server",
     "_commands cli __main__",
 )

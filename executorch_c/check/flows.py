@@ -425,19 +425,29 @@ def export(model: Any, call: Call, dynamic_shapes: Any) -> Any:
         return torch.export.export(fresh(model), *call, dynamic_shapes=dynamic_shapes)
 
 
-def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
-    """Return the quantised graph, calibrated on samples."""
+def prepared(flow: Flow, exported: Any, samples: Sequence[Call], quantizer: Any) -> Any:
+    """Return the graph with the observers of a quantiser, which have seen samples."""
     import torch
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
-    assert flow.quantizer is not None
     with torch.no_grad(), quiet():
         guards = {} if flow.has_guards else {"check_guards": False}
         if flow.decompose is not None:
             exported = flow.decompose(exported)
-        graph = prepare_pt2e(fresh(exported.module(**guards)), flow.quantizer())
+        graph = prepare_pt2e(fresh(exported.module(**guards)), quantizer)
         for args, kwargs in samples:
             graph(*args, **kwargs)
+        return graph
+
+
+def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
+    """Return the quantised graph, calibrated on samples."""
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+    assert flow.quantizer is not None
+    graph = prepared(flow, exported, samples, flow.quantizer())
+    with torch.no_grad(), quiet():
         return convert_pt2e(graph, fold_quantize=flow.folds_weights)
 
 
@@ -528,8 +538,8 @@ def subject(
     """Return the program to check: a ready one, or the one that a flow makes from the model.
 
     Args:
-        flow: A name of FLOWS, or a function from ExportedProgram to a program; None for a ready
-            program.
+        flow: A name of FLOWS, a Flow, or a function from ExportedProgram to a program; None for a
+            ready program.
         exporter: Exports the model.
 
     Raises ValueError for an unknown name, TypeError for another object, ImportError without an
@@ -538,10 +548,11 @@ def subject(
     if program is not None:
         exported = exporter() if dynamic_shapes is not None else None
         return _ready(_label(program), program, exported, method, data_path)
-    if isinstance(flow, str) and flow in FLOWS:
-        _extras.require(f"flow '{flow}'", *FLOWS[flow].packages)
-        say(f"exporting ({flow})")
-        return _from_flow(FLOWS[flow], exporter(), dynamic_shapes, samples, method)
+    row = FLOWS.get(flow) if isinstance(flow, str) else flow
+    if isinstance(row, Flow):
+        _extras.require(f"flow '{row.name}'", *row.packages)
+        say(f"exporting ({row.name})")
+        return _from_flow(row, exporter(), dynamic_shapes, samples, method)
     if isinstance(flow, str):
         raise ValueError("`flow` is " + unknown_flow(flow))
     if not callable(flow) or isinstance(flow, (Program, Method)):

@@ -249,6 +249,7 @@ FUNCTIONS = {
     "blame": "blame",
     "check-nan": "check_nan",
     "quantization-error": "quantization_error",
+    "advise": "advise",
 }
 """Commands, with the corresponding public functions."""
 

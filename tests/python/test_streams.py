@@ -42,6 +42,7 @@ COMMANDS = {
     "compare": ("compare pair.pte other.pte --html p.html", 3),
     "explain": ("explain pair.pte --model model.py:make --html e.html", 3),
     "blame": ("blame digits.pte --inputs x.npz --device bad.npz --html b.html", 3),
+    "advise": ("advise no.py:make --flow xnnpack-int8 --target 30dB --html w.html", 1),
     "quantization-error": ("quantization-error pair.pte --model model.py:make", 0),
     "check-nan": ("check-nan digits.pte --inputs nan.npz --html n.html", 3),
     "trace": ("trace digits.pte --chrome t.json --csv t.csv --etdump t.etdp", 0),

@@ -1,0 +1,195 @@
+"""`advise`: the fewest layers in float for a target, verified on the program itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from time import perf_counter
+from typing import Any
+
+from executorch_c._input_sets import Source
+from executorch_c._stages import stage
+from executorch_c.advice import programs
+from executorch_c.advice.configuration import configuration_of
+from executorch_c.advice.programs import Made, Maker
+from executorch_c.advice.report import Advice
+from executorch_c.advice.search import Search
+from executorch_c.advice.simulation import Simulation
+from executorch_c.advice.targets import Reached, reached, targets_of
+from executorch_c.check import by_flow, cases, methods
+from executorch_c.check.flows import FLOWS, Call
+from executorch_c.check.reference import Eager
+from executorch_c.compare.policies import Policies
+from executorch_c.progress import Progress
+
+MAX_SETS = 500
+"""Maximum number of sets of layers that are simulated."""
+MAX_SECONDS = 120.0
+"""Seconds after which a search ends, by the time of one set: large models have fewer sets."""
+MIN_SETS = 40
+"""Number of sets that are simulated however long each takes."""
+MIN_TIME = 1.0
+"""Seconds of calls of each program."""
+
+
+def advise(
+    model: object,
+    inputs: object = None,
+    *,
+    flow: str,
+    target: str | Iterable[str],
+    real_inputs: Source = (),
+    held_out: Source = (),
+    method: str = "forward",
+    min_time: float = MIN_TIME,
+    title: str = "",
+    progress: bool | None = None,
+) -> Advice:
+    """Return the fewest layers to keep in float so that a flow's program reaches a target.
+
+    The quantised graph runs in eager with sets of layers in float; the program of the set that is
+    found is exported by the flow and run here: the target is reached by it, not by the graph. If
+    the program misses it, further layers stay in float. Layers are modules whose own operators the
+    flow's quantiser quantises.
+
+    Args:
+        model: A torch.nn.Module in eval mode, an ExportedProgram or a function; the reference.
+        inputs: Example inputs: a tuple of positional arguments, a dict of keyword arguments or a
+            tensor. May be omitted for an ExportedProgram.
+        flow: A quantised flow whose quantiser can be told modules that stay in float:
+            "xnnpack-int8", "xnnpack-dynamic", "vulkan-int8".
+        target: "30dB", the signal-to-quantisation-noise ratio of the outputs against the float
+            model in dB, or a requirement such as "top1>=0.99"; several, too. Of many calls, the
+            worst one counts, of shares all rows.
+        real_inputs: Inputs of many calls (see `input_set`), which calibrate besides the example.
+        held_out: Inputs of calls on which the target is measured. Default: those that calibrate.
+        method: Name of the model's method.
+        min_time: Seconds of calls of each program, for their times; 0: not measured.
+        title: Name of the model in the report.
+        progress: Whether to show progress on stderr. Default: on a terminal.
+
+    Raises ValueError for an invalid target, for a flow that cannot be told, and for a model that
+    changes its state or inputs; and the exceptions of exporting.
+    """
+    targets = targets_of(target)
+    with Progress("advise", progress) as say:
+        maker, notes = maker_of(model, inputs, flow, targets, real_inputs, held_out, method, say)
+        say("reading the quantised graph")
+        simulation = Simulation(maker.flow, maker.exported, maker.samples, maker.quantizer)
+        choice = Choice(maker, simulation, say)
+        names, made = choice.found()
+        if min_time:
+            say("measuring the programs")
+            made = programs.timed(made, maker.calls[0], method, min_time)
+    return Advice(
+        title or type(getattr(model, "__self__", model)).__name__,
+        flow,
+        tuple(one.text for one in targets.requirements),
+        tuple(simulation.layers.values()),
+        tuple(names),
+        tuple(made),
+        maker.configuration.text(names),
+        (*choice.notes, *notes),
+    )
+
+
+def maker_of(
+    model: object,
+    inputs: object,
+    flow: str,
+    targets: Policies,
+    real_inputs: Source,
+    held_out: Source,
+    method: str,
+    say: Progress,
+) -> tuple[Maker, Sequence[str]]:
+    """Return the maker of programs, and the notes of input sets."""
+    configuration = configuration_of(flow)
+    module, exported, _ = methods.reference(model, method)
+    example = cases.example_of(inputs, exported)
+    real, others = (cases.real_cases(one, example, module) for one in (real_inputs, held_out))
+    samples = [example, *chain.from_iterable(real.calls)]
+    calls = [*chain.from_iterable(others.calls)] or samples
+    say("running the model")
+    expected = _expected(module, calls)
+    say("exporting the model")
+    exported = by_flow.export_of(module, exported, example, None)
+    row = FLOWS[flow]
+    maker = Maker(row, configuration, exported, samples, calls, expected, targets, method)
+    return maker, (*real.notes, *others.notes)
+
+
+def _expected(module: Any, calls: Sequence[Call]) -> list[list[Any]]:
+    """Return eager's outputs of each call. Raises ValueError for a model that changes its state or
+    its inputs."""
+    eager = Eager(module)
+    with stage("eager", module):
+        changed = eager.changed_buffers(calls[0])
+        outputs = [eager([call])[0] for call in calls]
+    changed += [name for name in eager.names if name == "a changed input"]
+    if changed:
+        raise ValueError(f"the model changes {changed[0]}: expected one without state")
+    return outputs
+
+
+class Choice:
+    """The choice of layers: simulated, then made and measured."""
+
+    def __init__(self, maker: Maker, simulation: Simulation, say: Progress) -> None:
+        self.maker, self.simulation, self.say = maker, simulation, say
+        covers = {name: layer.covers for name, layer in simulation.layers.items()}
+        self.search = Search(covers, self._measure, MAX_SETS, say.count("sets of layers"))
+        self.notes: list[str] = []
+
+    def _measure(self, names: frozenset[str]) -> Reached:
+        outputs = self.simulation.outputs(names, self.maker.calls)
+        return reached(self.maker.targets, outputs, self.maker.expected)
+
+    def made(self, name: str, kept: Iterable[str]) -> Made:
+        """Return the program with layers in float."""
+        self.say(f"exporting the program: {name}")
+        return self.maker.quantized(name, self._in_order(kept), self.search.size(kept))
+
+    def _in_order(self, kept: Iterable[str]) -> list[str]:
+        return [name for name in self.simulation.layers if name in frozenset(kept)]
+
+    def _limit(self) -> None:
+        """Limit the search by the time that a set takes."""
+        self.search.result(())  # calibrates
+        start = perf_counter()
+        self.search.result([*self.simulation.layers][:1])
+        sets = MAX_SECONDS / max(perf_counter() - start, 1e-6)
+        self.search.max_sets = max(MIN_SETS, min(MAX_SETS, int(sets)))
+
+    def found(self) -> tuple[list[str], list[Made]]:
+        """Return the names of the layers in float, and the programs: all quantised, advised and
+        float. Without a set that reaches the target, those of the best one known."""
+        layers = frozenset(self.simulation.layers)
+        whole = self.made("all quantised", ())
+        best, made = self._reaching(whole)
+        self.say("exporting the program: float")
+        rest = [] if made is whole else [made]
+        count = len(self.search.known)
+        self.notes.append(
+            f"{count:,} sets of layers simulated, of at most {self.search.max_sets:,}"
+        )
+        return self._in_order(best), [whole, *rest, self.maker.in_float(len(layers))]
+
+    def _reaching(self, whole: Made) -> tuple[frozenset[str], Made]:
+        """Return the smallest set found whose program reaches the target, and the program."""
+        layers = frozenset(self.simulation.layers)
+        if whole.reached.ok:
+            return frozenset(), whole
+        self._limit()
+        kept = self.search.fewest()
+        best = layers if kept is None else kept or self.search.likeliest(kept)
+        made = self.made("advised", best)
+        if not made.reached.ok and best != layers:
+            self.notes.append("the program reaches less than its graph in eager: layers were added")
+        step = 1
+        while not made.reached.ok and best != layers:
+            for _ in range(step):
+                best = self.search.likeliest(best)
+            step *= 2
+            made = self.made("advised", best)
+        return best, made

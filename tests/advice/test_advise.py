@@ -1,0 +1,192 @@
+"""advise: layers in float for a target that the program reaches; code that makes the quantiser."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+import executorch_c
+from executorch_c import cli
+from executorch_c.advice.configuration import CONFIGURATIONS, configuration_of, quantizer_of
+from executorch_c.advice.simulation import Simulation
+from executorch_c.check import flows
+from executorch_c.devtools import Advice, advise
+from executorch_c.testing import compare
+from tests.advice import brute, small_models
+
+Calls = list[tuple[torch.Tensor, ...]]
+
+
+def simulated(name: str, flow: str) -> tuple[Simulation, Any, Calls]:
+    """Return the simulation of a small model, its export and calls."""
+    model, calls = small_models.made(name)
+    exported = flows.export(model, (calls[0], {}), None)
+    samples = [(call, {}) for call in calls]
+    quantizers = configuration_of(flow)
+    return (
+        Simulation(
+            flows.FLOWS[flow], exported, samples, lambda names: quantizer_of(quantizers.text(names))
+        ),
+        exported,
+        calls,
+    )
+
+
+def converted(exported: Any, flow: str, calls: Calls, names: list[str]) -> list[torch.Tensor]:
+    """Return the outputs of the graph that the flow lowers, with modules in float."""
+    quantizer = quantizer_of(CONFIGURATIONS[flow].text(names))
+    samples = [(call, {}) for call in calls]
+    graph = convert_pt2e(flows.prepared(flows.FLOWS[flow], exported, samples, quantizer))
+    with torch.no_grad():
+        return [graph(*call) for call in calls]
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("name", small_models.MODELS)
+def test_a_simulation_is_the_converted_graph(name: str) -> None:
+    """Bit by bit, with no, one, half of and all layers in float."""
+    simulation, exported, calls = simulated(name, "xnnpack-int8")
+    layers = [*simulation.layers]
+    assert len(layers) > 2
+    model, _ = small_models.made(name)
+    for names in ([], layers[1:2], layers[::2], layers):
+        outputs = simulation.outputs(names, [(call, {}) for call in calls])
+        expected = converted(exported, "xnnpack-int8", calls, names)
+        assert all(torch.equal(a, b) for [a], b in zip(outputs, expected)), names
+    with torch.no_grad():  # with all in float nothing is quantised
+        for [a], call in zip(outputs, calls):
+            torch.testing.assert_close(a, model(*call), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("flow", CONFIGURATIONS)
+def test_code_without_layers_is_the_flows_quantizer(flow: str) -> None:
+    """The converted graphs agree bit by bit, of the code and of the flow's own quantiser."""
+    name = "attention" if "dynamic" in flow else "residual"
+    simulation, exported, calls = simulated(name, flow)
+    own = flows._quantize(flows.FLOWS[flow], exported, [(call, {}) for call in calls])
+    expected = converted(exported, flow, calls, [])
+    with torch.no_grad():
+        assert all(torch.equal(own(*call), one) for call, one in zip(calls, expected))
+    [first] = simulation.outputs([], [(calls[0], {})])
+    torch.testing.assert_close(first[0], expected[0], rtol=1e-3, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def advice() -> Advice:
+    model, calls = small_models.made("mlp outlier")
+    return advise(
+        model, calls[0], flow="xnnpack-int8", target="30dB", real_inputs=calls[1:], min_time=0.05
+    )
+
+
+def test_the_target_is_reached_by_the_program(advice: Advice) -> None:
+    whole, advised, plain = advice
+    assert advice and advice.verdict == "match" and advice.in_float
+    assert not whole.reached.ok and advised.reached.ok and plain.reached.ok
+    assert (whole.count, plain.count) == (0, len(advice.layers)) and advised.count < plain.count
+    assert len(whole.data) < len(advised.data) < len(plain.data)
+    assert all(one.seconds and one.seconds > 0 for one in advice)
+    model, calls = small_models.made("mlp outlier")
+    method = executorch_c.load(advised.data).load_method("forward")
+    with torch.no_grad():
+        for call in calls:
+            assert compare(method.execute([*call]), [model(*call)], require="sqnr_db>=30").ok
+
+
+def test_the_code_makes_the_same_program(advice: Advice) -> None:
+    """Pasted, it gives the flow the quantiser of the advised program, byte by byte."""
+    names: dict[str, Any] = {}
+    exec(advice.code, names)
+    flow = replace(flows.FLOWS["xnnpack-int8"], quantizer=lambda: names["quantizer"])
+    model, calls = small_models.made("mlp outlier")
+    samples = [(call, {}) for call in calls]
+    exported = flows.export(model, samples[0], None)
+    subject = flows._from_flow(flow, exported, None, samples, "forward")
+    assert subject.opened is not None and subject.opened.source == advice.advised.data
+
+
+def test_the_report(advice: Advice, tmp_path: Path) -> None:
+    text = str(advice)
+    assert advice.code in text
+    assert f"keep {advice.advised.count} of" in advice.summary().replace("\n", " ")
+    assert all(name in text for name in advice.in_float)
+    figures = json.loads(advice.to_json())
+    assert figures["in_float"] == [*advice.in_float] and figures["code"] == advice.code
+    assert [row["bytes"] for row in figures["programs"]] == [len(one.data) for one in advice]
+    advice.save(tmp_path / "a.html")
+    assert "set_filter_function" in (tmp_path / "a.html").read_text()
+    assert advice._repr_html_() and repr(advice).startswith("<executorch_c.devtools.Advice: keep")
+
+
+MODEL = """\
+from tests.advice import small_models
+
+
+def make():
+    model, calls = small_models.made("mlp")
+    return model, calls[0], {"real_inputs": calls[1:]}
+"""
+
+
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that no program reaches: the best one; and a flow whose quantiser cannot be told."""
+    (tmp_path / "model.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    line = ["advise", "model.py:make", "--flow", "xnnpack-int8", "--target"]
+    assert cli.main([*line, "900dB", "--save-pte", "a.pte", "--json"]) == 3
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["verdict"] == "differ" and (tmp_path / "a.pte").stat().st_size
+    assert "sqnr_db>=900 is not reached: sqnr_db 1" in figures["summary"]
+    assert figures["in_float"] == figures["layers"]
+    for flow, message in (
+        ("cortex-m", "the quantizer of flow 'cortex-m' has no setting for modules that stay in"),
+        ("xnnpack", "flow 'xnnpack' does not quantise"),
+        ("xnpack-int8", "did you mean 'xnnpack-int8'"),
+    ):
+        line[3] = flow
+        with pytest.raises(SystemExit):
+            cli.main([*line, "30dB"])
+        assert message in capsys.readouterr().err
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("count", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return self.linear(x) + self.count
+
+
+def test_a_model_with_state_is_refused() -> None:
+    with pytest.raises(ValueError, match="the model changes count: expected one without state"):
+        advise(Counting().eval(), torch.ones(2, 4), flow="xnnpack-int8", target="30dB")
+
+
+def test_a_target_that_needs_nothing() -> None:
+    model, calls = small_models.made("mlp")
+    report = advise(model, calls[0], flow="xnnpack-int8", target="5dB", min_time=0)
+    assert report.ok and not report.in_float and len(report) == 2
+    assert report.advised is report.programs[0] and "reached with all layers" in report.summary()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if i % 7 == 1 else pytest.mark.heavy)
+        for i, name in enumerate(small_models.MODELS)
+    ],
+)
+def test_within_one_layer_of_brute_force(name: str) -> None:
+    """In the graph; the programs of some reach the target, too."""
+    for row in brute.rows(name, with_programs=False):
+        assert row.found <= row.fewest + 1, row
