@@ -1,4 +1,7 @@
-"""`advise`: the fewest layers in float for a target, verified on the program itself."""
+"""`advise`: the fewest layers in float for a target, verified on the program itself.
+
+long: the docstring of advise is its reference
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from executorch_c.advice.targets import targets_of
 from executorch_c.progress import Progress
 from tests.advice import small_models
 
-MORE_DB = (3, 8, 15)
+MORE_DB = (3, 8)
 """What targets have more than the quantised model, in dB."""
 
 
