@@ -7,8 +7,10 @@ returns the exit code.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -154,6 +156,17 @@ def _error(error: BaseException, args: argparse.Namespace) -> int:
     return RUNTIME_ERROR
 
 
+CHATTY = ("torchao", "torch.utils._pytree")
+"""Loggers that warn about their own libraries when these are imported."""
+
+
+def _silence_imports() -> None:
+    """Hide what torch and torchao say about themselves: their errors only."""
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"copyreg|torch\.")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; usage errors exit with 2.
 
@@ -176,6 +189,7 @@ def _main(argv: Sequence[str]) -> int:
         names = ", ".join(map(name_of, COMMANDS))
         top.error(f"pass a command: {names} (see --help)")
     args.words = argv[1:]
+    _silence_imports()
     cache = getattr(args, "kv_cache", None)
     try:
         with terminal.tables(sys.stdout), _arguments.delegation(args), default_cache(cache):

@@ -80,7 +80,9 @@ def main(args: argparse.Namespace) -> int:
         file.write_text(text, encoding="utf-8")
     if args.json:
         print(picture.to_json())
-    elif not args.output and not args.node_data:
+    elif args.output or args.node_data:
+        print(picture.summary())
+    else:
         print(picture.render(args.format or "dot"), end="")
     return 0
 
@@ -125,8 +127,5 @@ def _show_changes(source: ProgramFile, method: str, args: argparse.Namespace) ->
     changes = compare_graphs(source, opened(args.other, args.data), method)
     if args.output:
         changes.save(args.output)
-    if args.json:
-        print(changes.to_json())
-    elif not args.output:
-        print(changes)
+    print(changes.to_json() if args.json else changes)
     return 0

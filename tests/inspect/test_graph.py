@@ -237,6 +237,7 @@ def test_files_and_command(
     ):
         assert cli.main(["graph", str(model), "-o", str(tmp_path / name)]) == 0
         assert (tmp_path / name).read_text() == text
+        assert capsys.readouterr().out == picture.summary() + "\n"
     assert cli.main(["graph", str(model)]) == 0
     assert capsys.readouterr().out == picture.dot()
     assert cli.main(["graph", str(model), "--format", "model-explorer"]) == 0
