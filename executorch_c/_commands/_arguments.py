@@ -149,9 +149,9 @@ def output_file(*endings: str) -> Callable[[str], str]:
 
 
 def folder(text: str) -> str:
-    """Return the path of a folder that exists: the argparse type."""
-    if not os.path.isdir(text):
-        raise argparse.ArgumentTypeError(f"folder {text} does not exist")
+    """Return the path of a folder that exists, or is new in one that does: the argparse type."""
+    if not os.path.isdir(text) and not os.path.isdir(os.path.dirname(os.path.abspath(text))):
+        raise argparse.ArgumentTypeError(f"{text}: folder {os.path.dirname(text)} does not exist")
     return text
 
 

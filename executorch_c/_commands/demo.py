@@ -58,9 +58,9 @@ def main(args: argparse.Namespace) -> int:
             ]
         )
     )
-    print(f"right      {int((predicted == labels).sum())} of {len(labels)}")
+    print(f"right      {int((predicted == labels).sum())} of {len(labels)} images")
     print(f"difference {difference:.1e} at most from eager PyTorch's outputs")
-    print(f"time       {describe_times(times)}, for {len(labels)} images")
+    print(f"time       {describe_times(times)}")
     if difference <= LIMIT:
         return 0
     print(f"executorch-c: error: outputs differ by more than {LIMIT:g}", file=sys.stderr)

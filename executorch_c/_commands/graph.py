@@ -11,6 +11,7 @@ from executorch_c._commands._calls import inputs_of
 from executorch_c._programs import ProgramFile, opened
 
 if TYPE_CHECKING:
+    from executorch_c.devtools import Graph
     from executorch_c.report import Report
 
 FORMATS = ("dot", "svg", "model-explorer")
@@ -75,9 +76,8 @@ def main(args: argparse.Namespace) -> int:
     picture = graph(source, method, overlays=overlays, etrecord=args.etrecord, modules=modules)
     if args.output:
         picture.save(args.output, args.format)
-    for name, text in picture.node_data().items() if args.node_data else ():
-        file = Path(args.node_data) / f"{name.replace(' ', '_')}.json"
-        file.write_text(text, encoding="utf-8")
+    if args.node_data:
+        _write_node_data(picture, Path(args.node_data))
     if args.json:
         print(picture.to_json())
     elif args.output or args.node_data:
@@ -85,6 +85,13 @@ def main(args: argparse.Namespace) -> int:
     else:
         print(picture.render(args.format or "dot"), end="")
     return 0
+
+
+def _write_node_data(picture: Graph, folder: Path) -> None:
+    """Write the values of each overlay to a file of the folder, which is made if it is new."""
+    folder.mkdir(exist_ok=True)
+    for name, text in picture.node_data().items():
+        (folder / f"{name.replace(' ', '_')}.json").write_text(text, encoding="utf-8")
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -101,6 +101,10 @@ class Source:
             f"first at {_text.sizes(self.range.first or ())}"
         )
 
+    def share(self) -> str:
+        """Return "12 infinite of 64 float16"."""
+        return f"{_counts(self.range)} of {math.prod(self.shape):,} {self.dtype}"
+
     def why(self) -> str:
         """Return its inputs and their ranges, in words."""
         if self.origin != "computed":
@@ -198,10 +202,15 @@ class NonFiniteReport(JudgedReport[Source]):
 
     def table(self) -> str:
         """Return a row for each source as text."""
-        return _text.table(self._rows(), HEAD, width=_text.width()) if self.sources else ""
+        rows = [
+            [where, name, origin, source.share(), *rest]
+            for source, (where, name, origin, _, *rest) in zip(self.sources, self._rows())
+        ]
+        return _text.table(rows, HEAD, width=_text.width(), optional=OPTIONAL) if rows else ""
 
     def __str__(self) -> str:
-        return "\n".join([*filter(None, [self.summary(), self.table()]), *self.notes])
+        parts = [_text.wrapped(self.summary()), self.table(), *map(_text.wrapped, self.notes)]
+        return "\n".join(filter(None, parts))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.summary()}>"
@@ -262,6 +271,8 @@ class NonFiniteReport(JudgedReport[Source]):
 
 
 HEAD = ("where", "name", "origin", "what", "why", "carried by", "fate")
+OPTIONAL = ("carried by", "why", "origin")
+"""Columns that narrow terminals leave out; the summary has those of the first fault."""
 
 Causes: TypeAlias = "frozenset[int]"
 """Numbers of sources."""

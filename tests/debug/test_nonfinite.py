@@ -74,8 +74,12 @@ def test_an_overflowing_half(delegated: bool) -> None:
     assert any(value.range and value.range.high == wanted.max().item() for value in first.inputs)
     assert first.outputs == [0] and first.carriers >= 4
     assert report.sources[0] is first
-    text = str(report)
+    lines = str(report).splitlines()
+    assert max(map(len, lines)) <= 80 and ".." not in lines[-1].split("  ")[-1]
+    text = " ".join(str(report).split())
     assert "float16 ends at 65504" in text and "reaches output 0" in text
+    row = f"{first.range.positive} infinite"
+    assert any(row in line and first.dtype in line for line in lines if line.startswith("  "))
     # Eager has the same number of infinities in this layer.
     with torch.no_grad():
         x = HALVES

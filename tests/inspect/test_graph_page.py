@@ -336,16 +336,15 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f'"name":"{name}"' in text for name in ("time", "largest value", "planned bytes"))
     assert cli.main(["graph", file, "-o", str(out)]) == 0
     assert '"name":"time"' not in out.read_text()
-    assert cli.main(["graph", file, "--node-data", str(tmp_path)]) == 0
-    assert sorted(one.name for one in tmp_path.iterdir()) == [
-        *("g.html", "live_bytes.json", "planned_bytes.json")
-    ]
+    assert cli.main(["graph", file, "--node-data", str(tmp_path / "values")]) == 0
+    names = sorted(one.name for one in (tmp_path / "values").iterdir())
+    assert names == ["live_bytes.json", "planned_bytes.json"]
     assert cli.main(["trace", file, "--html", str(out)]) == 0
-    names = ("time", "minimum", "mean", "planned bytes", "live bytes")
-    assert all(out.read_text().count(f'"name":"{name}"') == 1 for name in names)
+    shown = ("time", "minimum", "mean", "planned bytes", "live bytes")
+    assert all(out.read_text().count(f'"name":"{name}"') == 1 for name in shown)
     capsys.readouterr()
     for wrong, message in (
-        (["--node-data", "no/folder"], "folder no/folder does not exist"),
+        (["--node-data", "no/folder"], "no/folder: folder no does not exist"),
         ([file, "--run"], "--run, --inputs, --format, --node-data, --etrecord and --model are"),
         ([file, "-o", str(tmp_path / "x.dot")], "expected a name that ends with .html"),
     ):
