@@ -25,6 +25,7 @@ from typing import overload as _overload
 if _TYPE_CHECKING:
     from executorch_c import devtools as devtools
     from executorch_c import llm as llm
+    from executorch_c import plotting as plotting
     from executorch_c import testing as testing
     from executorch_c._core import (
         AccessFailedError,
@@ -110,7 +111,7 @@ __all__ = [
 
 
 if not _TYPE_CHECKING:
-    _MODULES = ("devtools", "llm", "testing")
+    _MODULES = ("devtools", "llm", "plotting", "testing")
 
     def __getattr__(name: str) -> object:
         """Import the extension module and NumPy on first use, so that a pytest session that only

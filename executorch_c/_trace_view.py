@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from executorch_c import _extras
 from executorch_c._render import text as _text
-from executorch_c._render.html import Markup, bar, tag
+from executorch_c._render.html import Markup, bar, tag, together
 from executorch_c._render.html import lines as lines_of
 from executorch_c._render.html import table as html_table
 from executorch_c._trace_lines import TOTALS, By, Line, Lines, Sort, lines, nbytes, shapes, times
@@ -150,7 +150,8 @@ def notebook(trace: Trace) -> Markup:
     """Return the table for a notebook."""
     every = lines(trace)
     head, *rows = _table(trace, every, every.inner)
-    return html_table(_caption(trace), head, rows, _text_columns(head))
+    table = html_table(_caption(trace), head, rows, _text_columns(head))
+    return together(*trace.pictures(), table)
 
 
 def _text_columns(head: Iterable[str]) -> int:
@@ -158,7 +159,9 @@ def _text_columns(head: Iterable[str]) -> int:
 
 
 def sections(trace: Trace) -> Iterator[Markup]:
-    """Yield the parts of its page: instructions with bars of their start and duration, totals."""
+    """Yield the parts of its page: the timeline, instructions with bars of their start and
+    duration, totals."""
+    yield from trace.pictures()
     every = lines(trace)
     call = max(every.whole.nanoseconds / max(trace.runs, 1), 1)
     bars = [

@@ -26,12 +26,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from executorch_c import __version__, _extras
+from executorch_c._render import figures as _figures
 from executorch_c._render import html, json
 from executorch_c._render import text as _text
 from executorch_c._render.page import document
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from executorch_c._render.page.model import GraphPage, Node, Overlay
     from executorch_c._types import FilePath
@@ -107,9 +110,12 @@ Row = TypeVar("Row")
 class Report:
     """A result: its verdict, a summary, rows, and files.
 
-    Subclasses define `ok`, `summary`, `table` and `rows_as_dicts`; some also `plot`, which returns
-    a matplotlib Figure.
+    Subclasses define `ok`, `summary`, `table` and `rows_as_dicts`; some also PLOTS, with a method
+    for each kind.
     """
+
+    PLOTS: ClassVar[Mapping[str, str]] = {}
+    """What each kind of its plot shows, the usual kind first."""
 
     _origins: Mapping[str, Origin] = {}
     """Programs of the report, by name."""
@@ -149,6 +155,35 @@ class Report:
     def sections(self) -> Iterable[object]:
         """Return the parts of its page after the finding: `executorch_c._render.html.Markup`."""
         raise NotImplementedError
+
+    def plot(self, kind: str | None = None, *, ax: Axes | None = None, **options: object) -> Figure:
+        """Return a matplotlib Figure, which a notebook shows.
+
+        Args:
+            kind: A kind of PLOTS; default: the first.
+            ax: Axes to draw into; default: a new figure.
+            options: Options of that kind, as `executorch_c.plotting` has them.
+
+        Raises ImportError without matplotlib (pip install 'executorch_c[view]'), ValueError for
+        another kind, TypeError for an option that the kind does not have.
+        """
+        kind = next(iter(self.PLOTS), "") if kind is None else kind
+        if kind not in self.PLOTS:
+            known = f": {_text.unknown(kind, self.PLOTS)}" if self.PLOTS else ""
+            raise ValueError(f"{type(self).__name__} has no such plot{known}")
+        drawn: Figure = getattr(self, f"_plot_{kind}")(ax=ax, **options)
+        return drawn
+
+    def pictures(self, *kinds: str) -> Iterator[html.Markup]:
+        """Yield plots as images for a page, by default all kinds, if there is anything to draw;
+        without matplotlib a sentence that names the extra."""
+        try:
+            for kind in kinds or self.PLOTS:
+                yield _figures.image(self.plot(kind), self.PLOTS[kind])
+        except _figures.NothingToDraw:
+            return
+        except ImportError as error:
+            yield html.tag("p", f"No pictures: {error}")
 
     def overlays(self, nodes: Iterable[Node]) -> Sequence[Overlay]:
         """Return values of the nodes of the program's graph, which colour it."""
@@ -204,7 +239,7 @@ class Report:
         a picture without matplotlib.
         """
         ending = f".{format.lstrip('.')}" if format else Path(path).suffix.lower()
-        if ending in PICTURES and hasattr(self, "plot"):
+        if ending in PICTURES and self.PLOTS:
             self.plot().savefig(path, format=ending[1:], bbox_inches="tight", dpi=120)
         elif ending == ".html":
             self.to_html(path)
@@ -216,7 +251,7 @@ class Report:
             with _text.drawn_by(None):
                 written(f"{self}\n", path)
         else:
-            known = (".html", ".json", ".csv", ".txt", *(PICTURES if hasattr(self, "plot") else ()))
+            known = (".html", ".json", ".csv", ".txt", *(PICTURES if self.PLOTS else ()))
             raise ValueError(
                 f"{os.fspath(path)!r}: expected a name that ends with {', '.join(known)}"
             )

@@ -19,7 +19,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, cast
 
 from executorch_c import _trace_lines, _trace_view
 from executorch_c._render import text as _text
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from executorch_c._arrays import Array
     from executorch_c._core import Method, Program
@@ -321,6 +323,21 @@ class Trace(Report):
         """Return a row for each event, with the columns of `to_dataframe`."""
         columns = _trace_view.columns(self)
         return [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+    PLOTS: ClassVar[Mapping[str, str]] = {"timeline": "what runs when in a call"}
+
+    def _plot_timeline(self, ax: Axes | None = None, run: int | None = None) -> Figure:
+        """Draw a call: a row for each operator, those inside a delegate below it. Default: the call
+        of median time."""
+        from executorch_c import _trace_spans
+        from executorch_c.plotting import calls
+
+        shown = _trace_spans.median_run(self.events) if run is None else run
+        if run is not None and not 0 <= run < self.runs:
+            raise IndexError(f"run {run}: the trace has {_text.plural(self.runs, 'call')}")
+        title = f"call {shown + 1} of {self.runs}" if self.runs else "no calls"
+        title += ", of median time" if run is None and self.runs > 2 else ""
+        return calls.timeline(_trace_spans.spans(self.events, shown), title=title, ax=ax)
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON file for chrome://tracing and ui.perfetto.dev."""

@@ -18,10 +18,10 @@ LAYERS = tuple("core format trace kernels backend runtime api tools python testi
 PYTHON_LAYERS = (
     "_arrays _coreai _delegation _engines _entry_points _extras _files _flatbuffers _functions"
     " _input_files _input_sets _inputs _log _modules _order _processes _stages _streams _types"
-    " _render examples progress report",
+    " _render examples plotting progress report",
     "inspect.dataflow inspect.device inspect.etdump inspect.etrecord inspect.events"
     " inspect.families inspect.payloads inspect.quantized inspect.reference inspect.scales"
-    " inspect.structure inspect.where trace _trace_lines _trace_view",
+    " inspect.structure inspect.where trace _trace_lines _trace_spans _trace_view",
     "rewrite",
     "compare noise",
     "_backends _bundled_write _eager_caches _openvino _operators _programs _python_backends"

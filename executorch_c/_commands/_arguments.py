@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 
+from executorch_c._render.figures import NothingToDraw
 from executorch_c._render.text import did_you_mean, unknown
 from executorch_c._input_sets import MAX_CASES
 from executorch_c.compare.policies import METRICS
@@ -451,7 +452,8 @@ def add_json(parser: argparse.ArgumentParser, text: str = "print the result as J
 
 
 def add_results(parser: argparse.ArgumentParser, picture: bool = False) -> None:
-    """Add --json, --html and --output, for a report; with pictures as formats if it has a plot."""
+    """Add --json, --html and --output, for a report; if it has a plot, with pictures as formats,
+    and --plot."""
     add_json(parser)
     parser.add_argument(
         "--html",
@@ -461,6 +463,13 @@ def add_results(parser: argparse.ArgumentParser, picture: bool = False) -> None:
     )
     endings = FORMATS + PICTURES if picture else FORMATS
     add_output(parser, f"write the result; format by extension: {', '.join(endings)}", endings)
+    if picture:
+        parser.add_argument(
+            "--plot",
+            metavar="F.svg",
+            help="write the picture: .png, .svg or .pdf",
+            type=output_file(*PICTURES),
+        )
 
 
 def add_output(parser: argparse.ArgumentParser, text: str, endings: Sequence[str] = ()) -> None:
@@ -472,11 +481,15 @@ def add_output(parser: argparse.ArgumentParser, text: str, endings: Sequence[str
 
 
 def write_results(report: Report, args: argparse.Namespace, title: str | None = None) -> None:
-    """Write the files of --html and --output."""
+    """Write the files of --html, --output and --plot. A picture of nothing is a warning, as the
+    verdict stands."""
     if args.html:
         report.to_html(args.html, title)
-    if args.output:
-        report.save(args.output)
+    for path in filter(None, (args.output, getattr(args, "plot", None))):
+        try:
+            report.save(path)
+        except NothingToDraw as error:
+            warn(f"{path} is not written: {error}")
 
 
 def show(report: Report, args: argparse.Namespace, text: str | None = None) -> None:

@@ -78,7 +78,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     _arguments.add(parser, "--rtol", "--atol", "--min-sqnr")
     _arguments.add_policies(parser)
-    _arguments.add_results(parser)
+    _arguments.add_results(parser, picture=True)
     _keep.add_kept(parser)
     _arguments.add(parser, "--ladder")
     _text_checks.add_text_checks(parser)

@@ -24,12 +24,6 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_top(parser)
     _arguments.add_results(parser, picture=True)
     parser.add_argument(
-        "--plot",
-        metavar="F.svg",
-        help="write the picture: .png, .svg or .pdf",
-        type=_arguments.output_file(*_arguments.PICTURES),
-    )
-    parser.add_argument(
         "--chrome",
         metavar="F",
         type=_arguments.output_file(),
@@ -44,8 +38,6 @@ def main(args: argparse.Namespace) -> int:
     source = _arguments.open_program(args)
     method = _arguments.method_of(source.program, args.method)
     plan = memory_plan(source, method, etrecord=args.etrecord)
-    if args.plot:
-        plan.save(args.plot)
     if args.chrome:
         plan.to_chrome(args.chrome)
     _arguments.show(plan, args, plan.text(args.top))

@@ -40,7 +40,7 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument(
         "--by", choices=TOTALS, help="print the totals of one kind only, --top of them or --all"
     )
-    _arguments.add_results(parser)
+    _arguments.add_results(parser, picture=True)
     for name, text in (
         ("--chrome", "write JSON for chrome://tracing and Perfetto"),
         ("--csv", "write a row for each event"),

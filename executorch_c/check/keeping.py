@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,8 @@ def save_inputs(case: CheckedCase, path: FilePath) -> None:
     write_arrays(path, "input", case.inputs[call_of(case)])
 
 
-def save_outputs(result: CheckResult, case: CheckedCase, path: FilePath) -> None:
-    """Write the program's outputs of a case's call, which runs again after the calls before it.
+def outputs_of(result: CheckResult, case: CheckedCase) -> Sequence[Any]:
+    """Return the program's outputs of a case's call, which runs again after the calls before it.
 
     Raises ValueError if the program raises.
     """
@@ -60,15 +61,27 @@ def save_outputs(result: CheckResult, case: CheckedCase, path: FilePath) -> None
     for inputs in case.inputs[: call_of(case) + 1]:
         outputs = method.execute(list(inputs))
     method.reset()
-    write_arrays(path, "output", outputs)
+    found: Sequence[Any] = outputs
+    return found
 
 
-def save_expected(result: CheckResult, case: CheckedCase, path: FilePath) -> None:
-    """Write eager's outputs of a case's call; of a test case of a .bpte, the expected ones where
+def expected_of(result: CheckResult, case: CheckedCase) -> Sequence[Any]:
+    """Return eager's outputs of a case's call; of a test case of a .bpte, the expected ones where
     they differ."""
     expected: Any = case.expected if case.kind == "bundled" else ()
     if not expected:
         inputs = case.inputs[: call_of(case) + 1]
         calls = [finding.call_of_inputs(result.structure, one) for one in inputs]
         expected = Eager(result.reference)(calls)[-1]
-    write_arrays(path, "output", expected)
+    found: Sequence[Any] = expected
+    return found
+
+
+def save_outputs(result: CheckResult, case: CheckedCase, path: FilePath) -> None:
+    """Write `outputs_of` a case."""
+    write_arrays(path, "output", outputs_of(result, case))
+
+
+def save_expected(result: CheckResult, case: CheckedCase, path: FilePath) -> None:
+    """Write `expected_of` a case."""
+    write_arrays(path, "output", expected_of(result, case))

@@ -14,6 +14,7 @@ from executorch_c._render.html import Markup, page, table, tag, together, verdic
 from executorch_c.check.engines import OfficialRun
 from executorch_c.compare import policies, verdicts
 from executorch_c.compare.comparison import Comparison, OutputComparison, differing
+from executorch_c.plotting import outputs as _output_plots
 from executorch_c.report import about_table
 
 if TYPE_CHECKING:
@@ -25,15 +26,16 @@ MAX_SHOWN_CASES = 3
 """Maximum number of cases that str() prints in full; all are in the table and in the page."""
 TEXT_COLUMNS = 5
 """Columns of the table of cases that are text."""
-STRIP = (48, 320)
-"""Largest rows and columns of the picture of an output's error."""
 
 
 def fragment(result: CheckResult) -> Markup:
     """Return the summary, the table of cases, and the errors."""
     remarks = (tag("p", line) for line in result.remarks())
     required = policies.html_table(result.requirements())
-    return together(_cases(result, verdict(result.verdict, result.summary())), *required, *remarks)
+    differs = any(case.actual for case in result.failures)
+    pictures = result.pictures("output") if differs else ()
+    cases = _cases(result, verdict(result.verdict, result.summary()))
+    return together(cases, *required, *remarks, *pictures)
 
 
 def _cases(result: CheckResult, caption: object) -> Markup:
@@ -80,7 +82,8 @@ def _case(case: CheckedCase, is_open: bool) -> Markup:
     inside.append(table("Inputs", ("", "name", "dtype", "shape", "values"), _inputs(case), 5))
     if case.comparison is not None:
         inside.append(outputs(case.comparison))
-        inside += [where(*one) for one in _wrong(case.comparison, case.actual, case.expected)]
+        wrong = _wrong(case.comparison, case.actual, case.expected)
+        inside += [where(*one, is_drawn=is_open) for one in wrong]
     if case.official is not None:
         inside += _official(case.official)
     if case.to_float is not None:
@@ -121,8 +124,10 @@ def _wrong(
             yield output, as_array(ours), as_array(theirs)
 
 
-def where(output: OutputComparison, actual: Array, expected: Array) -> Markup:
-    """Return where an output differs: elements, and a picture of the error (with matplotlib)."""
+def where(
+    output: OutputComparison, actual: Array, expected: Array, is_drawn: bool = True
+) -> Markup:
+    """Return where an output differs: elements, and a picture, unless many others have one."""
     rows = []
     for at, (index, ours, theirs) in enumerate(worst_elements(actual, expected, output)):
         metrics = output.metrics
@@ -135,7 +140,7 @@ def where(output: OutputComparison, actual: Array, expected: Array) -> Markup:
         rows,
         2,
     )
-    return together(body, picture(output, actual, expected))
+    return together(body, picture(output, actual, expected)) if is_drawn else body
 
 
 def worst_elements(
@@ -163,71 +168,10 @@ def worst_elements(
 
 
 def picture(output: OutputComparison, actual: Array, expected: Array) -> Markup:
-    """Return where the error is (the output as rows of its last axis) and how large, as a PNG in
-    HTML; empty without matplotlib or without numbers."""
-    errors = _errors(actual, expected)
-    shown = errors[np.isfinite(errors) & (errors > 0)]
-    if not shown.size or not errors.ndim:
-        return Markup()
+    """Return an output beside the expected one as an image; a sentence without matplotlib."""
+    limit = None if output.tolerance is None else output.tolerance.limit
     try:
-        figure = _figures.figure(figsize=(9.5, 2.6), layout="constrained", dpi=110)
-    except ImportError:
-        return Markup()
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    _draw_strip(figure, left, errors, float(shown.max()))
-    logs = np.log10(shown)
-    right.hist(logs, bins=min(60, max(5, shown.size // 4)), color="#5b7aa8")
-    limits = np.asarray(0.0 if output.tolerance is None else output.tolerance.limit)
-    limit = float(np.max(limits, where=np.isfinite(limits), initial=0.0))
-    if limit > 0:
-        right.axvline(np.log10(limit), color="#b3261e", label=f"largest limit {limit:.2g}")
-        right.legend(fontsize=7, frameon=False)
-    right.set_xlabel("log10 |difference|", fontsize=8)
-    right.set_ylabel("elements", fontsize=8)
-    right.yaxis.get_major_locator().set_params(integer=True)
-    for axes in (left, right):
-        axes.tick_params(labelsize=7)
-    return _figures.image(figure, f"error of output {output.index}", "png")
-
-
-def _errors(actual: Array, expected: Array) -> Array:
-    """Return |difference|; infinite where only one of both is finite."""
-    with np.errstate(all="ignore"):
-        errors = np.abs(actual.astype("complex128") - expected.astype("complex128"))
-    same = np.isnan(actual) & np.isnan(expected) if actual.dtype.kind in "fcV" else False
-    sizes: Array = np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
-    return sizes
-
-
-def _blocks(rows: Array) -> Array:
-    """Return a picture of at most STRIP pixels: the largest element of each block."""
-    for axis, most in enumerate(STRIP):
-        if rows.shape[axis] > most:
-            edges = np.linspace(0, rows.shape[axis], most, endpoint=False).astype(int)
-            rows = np.maximum.reduceat(rows, edges, axis=axis)
-    return rows
-
-
-def _draw_strip(figure: Any, axes: Any, errors: Array, top: float) -> None:
-    from matplotlib.colors import LogNorm
-
-    rows = errors.reshape(1, -1) if errors.ndim == 1 else errors.reshape(-1, errors.shape[-1])
-    image = np.clip(_blocks(rows), top * 1e-6, top)
-    extent = (-0.5, rows.shape[1] - 0.5, rows.shape[0] - 0.5, -0.5)
-    shown = axes.imshow(
-        image,
-        aspect="auto",
-        interpolation="nearest",
-        extent=extent,
-        norm=LogNorm(top * 1e-6, top),
-        cmap="magma",
-    )
-    bar = figure.colorbar(shown, ax=axes)
-    bar.ax.tick_params(labelsize=7)
-    axes.set_xlabel("last axis", fontsize=8)
-    axes.set_ylabel("all others" if errors.ndim > 1 else "", fontsize=8)
-    for axis, size in ((axes.xaxis, rows.shape[1]), (axes.yaxis, rows.shape[0])):
-        axis.get_major_locator().set_params(integer=True)
-        if size == 1:
-            axis.set_ticks([])
-    axes.set_title("|difference| by place", fontsize=9)
+        drawn = _output_plots.output(actual, expected, limit=limit)
+    except ImportError as error:
+        return tag("p", f"No pictures: {error}")
+    return _figures.image(drawn, f"error of output {output.index}", "png")

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._render import text as _text
+from executorch_c._render.figures import NothingToDraw
 from executorch_c.check import engines as _engines
 from executorch_c.check import report
 from executorch_c.check.engines import EngineCase, EngineName, OfficialRun
@@ -19,6 +20,7 @@ from executorch_c.compare import cases as _cases
 from executorch_c.compare import policies as _policies
 from executorch_c.compare import verdicts
 from executorch_c.compare.comparison import FIGURES, Comparison, OutputComparison, joined, number
+from executorch_c.compare.drawn import DrawnOutput, DrawsOutputs, drawn_output
 from executorch_c.compare.requiring import settled
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import JudgedReport
@@ -150,7 +152,7 @@ class CheckError(AssertionError):
 
 
 @dataclass(frozen=True)
-class CheckResult(JudgedReport[CheckedCase]):
+class CheckResult(DrawsOutputs, JudgedReport[CheckedCase]):
     """All cases of a check. Prints as a table, in a notebook too; bool() is `ok`."""
 
     ROWS = "cases"
@@ -339,6 +341,20 @@ class CheckResult(JudgedReport[CheckedCase]):
 
     def __repr__(self) -> str:
         return f"<executorch_c.testing.CheckResult: {self.summary()}>"
+
+    def _drawn(self, output: int | None = None, case: CheckedCase | None = None) -> DrawnOutput:
+        """Return an output to draw: of an index, or the one with the largest error; of a case,
+        by default `worst_case()`. A case that matches runs again."""
+        from executorch_c.check import keeping
+
+        case = case or self.worst_case()
+        if case.comparison is None:
+            raise NothingToDraw(f"no outputs of {case.name}: {'; '.join(case.problems())}")
+        actual, expected = case.actual, case.expected
+        if not actual:
+            actual = tuple(keeping.outputs_of(self, case))
+            expected = tuple(keeping.expected_of(self, case))
+        return drawn_output(case.comparison, actual, expected, output, case.name)
 
     def _repr_html_(self) -> str:
         return report.fragment(self)

@@ -252,6 +252,7 @@ def compare(
         check_dtype=check_dtype,
         names=known,
     )
+    comparison = replace(comparison, actual=tuple(outputs), expected=tuple(flat))
     return required(comparison, outputs, flat, policies)
 
 

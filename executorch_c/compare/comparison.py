@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from executorch_c._render import html as _html
+from executorch_c._render.figures import NothingToDraw
 from executorch_c._render import text as _text
 from executorch_c.compare import policies as _policies
 from executorch_c.compare import shown, verdicts
+from executorch_c.compare.drawn import DrawnOutput, DrawsOutputs, drawn_output
 from executorch_c.compare.metrics import ErrorMetrics, Index
 from executorch_c.compare.policies import Measured
 from executorch_c.compare.tolerance import Tolerance
@@ -116,6 +118,11 @@ class OutputComparison:
         """`title` without the number of the call."""
         return replace(self, call=0).title
 
+    def badness(self) -> tuple[bool, float]:
+        """Return a key that orders outputs by error, the largest last."""
+        snr = math.nan if self.metrics is None else self.metrics.snr_db
+        return self.verdict == "differ", -snr if snr == snr else math.inf
+
     def row(self) -> list[str]:
         """Return the cells of a table with HEAD."""
         shape = "" if self.shape is None else _text.shape(self.shape)
@@ -147,16 +154,8 @@ def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
     return text
 
 
-def _badness(output: OutputComparison) -> tuple[bool, float]:
-    differs = output.verdict == "differ"
-    if output.metrics is None:
-        return differs, float("inf")
-    snr = output.metrics.snr_db
-    return differs, -snr if snr == snr else float("inf")
-
-
 @dataclass(frozen=True)
-class Comparison(JudgedReport[OutputComparison]):
+class Comparison(DrawsOutputs, JudgedReport[OutputComparison]):
     """All outputs of a call compared with the expected ones.
 
     Prints as a table, in a notebook too; `bool(comparison)` is `comparison.ok`; iterates over its
@@ -170,6 +169,9 @@ class Comparison(JudgedReport[OutputComparison]):
     """Difference in the number of outputs, or another that is of no output; None without one."""
     reason: str = "no outputs"
     """Reason for empty `outputs`."""
+    actual: tuple[object, ...] = field(default=(), repr=False, compare=False)
+    """The compared outputs, for plots; a comparison of `compare` has them."""
+    expected: tuple[object, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def verdict(self) -> Verdict:
@@ -188,13 +190,13 @@ class Comparison(JudgedReport[OutputComparison]):
     def worst(self) -> OutputComparison | None:
         """Return the output with the largest error; of equal ones, the first."""
         outputs = [one for one in self.outputs if one.metrics is not None or not one.ok]
-        return max(outputs, key=_badness, default=None)
+        return max(outputs, key=OutputComparison.badness, default=None)
 
     def noise_db(self) -> float:
         """Return the noise of the worst output relative to the signal, in decibel: the larger, the
         worse; infinite for an output without metrics."""
         worst = self.worst()
-        return -math.inf if worst is None else _badness(worst)[1]
+        return -math.inf if worst is None else worst.badness()[1]
 
     def figures(self) -> dict[str, float]:
         """Return the worst metrics over all outputs: max_abs, max_rel, max_ulp, snr_db, cosine;
@@ -270,6 +272,12 @@ class Comparison(JudgedReport[OutputComparison]):
         tables = [self.table(), self.requirements_table()]
         return "\n".join(filter(None, [self.summary(), *tables, *map(_text.wrapped, remarks)]))
 
+    def _drawn(self, output: int | None = None) -> DrawnOutput:
+        """Return an output to draw: that of an index, or the one with the largest error."""
+        if self.outputs and not self.actual:
+            raise NothingToDraw("this comparison has not kept its outputs: `compare` keeps them")
+        return drawn_output(self, self.actual, self.expected, output)
+
     def heading(self) -> str:
         """Return the heading of its page."""
         return "Comparison of outputs"
@@ -280,8 +288,9 @@ class Comparison(JudgedReport[OutputComparison]):
         return _html.table(caption, HEAD, rows, TEXT_COLUMNS)
 
     def sections(self) -> Iterator[_html.Markup]:
-        """Yield the parts of its page after the finding."""
+        """Yield the parts of its page after the finding: outputs, and a picture of the worst."""
         yield self.html_table("outputs")
+        yield from self.pictures("output")
         yield from _policies.html_table(_policies.summarized(self.requirements()))
         yield from (_html.tag("p", note) for note in self.notes())
 
@@ -289,7 +298,8 @@ class Comparison(JudgedReport[OutputComparison]):
         caption = _html.verdict(self.verdict, self.summary().capitalize())
         remarks = (_html.tag("p", line) for line in [*self.problems(), *self.notes()])
         required = _policies.html_table(_policies.summarized(self.requirements()))
-        return _html.together(self.html_table(caption), *required, *remarks)
+        pictures = self.pictures("output") if self.verdict == "differ" else ()
+        return _html.together(self.html_table(caption), *required, *remarks, *pictures)
 
     def as_dict(self) -> dict[str, Any]:
         """Return {"verdict", "ok", "problems", "notes", "outputs": [{"index", "dtype", "metrics":

@@ -41,6 +41,7 @@ from executorch_c.debug.report import (
     ErrorReport,
     NodeError,
     ReportedCase,
+    decibel,
 )
 from executorch_c.inspect.quantized import quantization_of
 from executorch_c.progress import Progress
@@ -48,6 +49,7 @@ from executorch_c.progress import Progress
 if TYPE_CHECKING:
     from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._judge import _Row
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from torch.fx import Node
 
@@ -110,7 +112,11 @@ class QuantizationReport(ErrorReport):
     """True if results have scales of calibration, in which the layers after them read them."""
 
     SOME: ClassVar[str] = "layers: the most expensive"
-    PICTURE: ClassVar[str] = "error that each layer adds"
+    PLOTS: ClassVar[Mapping[str, str]] = {
+        "sqnr": "signal-to-quantisation-noise ratio by layer",
+        "added": "error that each layer adds",
+        "errors": "local and accumulated error of each layer",
+    }
     CAPTION: ClassVar[str] = (
         "cost: SNR of the outputs with the errors of this layer only; gain: increase of their SNR "
         "without these errors, both in dB; local: |program - float| / |float| on the program's own "
@@ -180,15 +186,25 @@ class QuantizationReport(ErrorReport):
         result = " (and the layers that read its result)" if self.has_scales else ""
         return _costs.advice(name, best.gain_db, result)
 
-    def plot(self) -> Figure:
-        """Return a figure of added errors, the largest on top, in percent of the layer's result.
+    def _plot_sqnr(self, ax: Axes | None = None, target_db: float | None = None) -> Figure:
+        """Draw the ratio of the outputs with the errors of each layer only, and that of the layer's
+        result, the most expensive layer first."""
+        from executorch_c.plotting import nodes
 
-        Returns a matplotlib Figure, which a notebook shows. Raises ImportError without matplotlib.
-        """
+        costs = [None if math.isnan(c := _layer(row).cost_db) else c for row in self.rows]
+        series: dict[str, Sequence[float | None]] = {}
+        if costs != [None] * len(costs):
+            series["outputs, by this layer only"] = costs
+        series["layer's result"] = [decibel(row.local or row.accumulated) for row in self.rows]
+        names = [row.module or f"{row.name}, {row.where}" for row in self.rows]
+        lines = {"target_db": target_db, "whole_db": self.whole_db}
+        return nodes.sqnr(names, series, ax=ax, **lines)
+
+    def _plot_added(self, ax: Axes | None = None) -> Figure:
+        """Draw the error that each layer adds, the most expensive on top, in percent of its
+        result."""
         rows, top = self.rows[:MAX_DRAWN_LAYERS], self._largest()
-        height = 1.2 + 0.25 * max(len(rows), 1)
-        figure = _figures.figure(figsize=(8, height), layout="constrained")
-        axes = figure.add_subplot()
+        axes = _figures.axes_of(ax, (8, 1.2 + 0.25 * max(len(rows), 1)))
         at = range(len(rows))
         limit = 1.1 * max(top, *(s for r in rows if (s := r.accumulated.relative) < math.inf), 0.0)
         axes.barh(at, [100 * min(added(row), limit) for row in rows], label="local")
@@ -208,7 +224,7 @@ class QuantizationReport(ErrorReport):
         axes.set(xlabel="% of the layer's result", title=self.title + more)
         axes.grid(True, axis="x", alpha=0.3)
         axes.legend(loc="lower right")
-        return figure
+        return _figures.figure_of(axes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return {"title", "summary", "advice", "whole_db", "notes", "arrives", "rows": [...]}.

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.compare import cases as _cases
@@ -20,6 +19,7 @@ from executorch_c.inspect.where import id_of
 from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from executorch_c._render.page.model import Node, Overlay
@@ -116,6 +116,30 @@ class NodeError:
         line = f" ({self.line})" if self.source else ""
         name = ", ".join(self.missing or self.instead) or self.name
         return f"{name}{layer}{line}, {self.where}"
+
+
+def _label(row: NodeError) -> str:
+    """Return the name of a row in a picture: its layer, or place and operator."""
+    return row.module or f"{row.where} {row.name}"
+
+
+def _of(
+    figure: Callable[[ErrorMetrics], float], errors: Iterable[ErrorMetrics | None]
+) -> list[float | None]:
+    """Return a figure of each error; None for a row without one."""
+    return [None if error is None else figure(error) for error in errors]
+
+
+def relative(error: ErrorMetrics) -> float:
+    """Return the relative error."""
+    return error.relative
+
+
+def decibel(error: ErrorMetrics) -> float:
+    """Return the signal-to-noise ratio of an error in decibel: infinite without one."""
+    if 0 < error.relative < math.inf:
+        return -20 * math.log10(error.relative)
+    return {0.0: math.inf, math.inf: -math.inf}.get(error.relative, math.nan)
 
 
 def _figure(error: ErrorMetrics | None) -> str:
@@ -480,59 +504,43 @@ class ErrorReport(JudgedReport[NodeError]):
 
     def _repr_html_(self) -> str:
         required = _policies.html_table(self.requirements())
-        return _html.together(self._table(self._caption(), self.shown()), *required)
+        pictures = self.pictures(next(iter(self.PLOTS))) if self.rows else ()
+        return _html.together(self._table(self._caption(), self.shown()), *required, *pictures)
 
-    def plot(self) -> Figure:
-        """Return a figure of the relative error of each node, logarithmic, accumulated and local.
+    def _plot_errors(self, ax: Axes | None = None) -> Figure:
+        """Draw the relative error of each node, accumulated and local, with their limits."""
+        from executorch_c.plotting import nodes
 
-        A notebook shows the matplotlib Figure. Raises ImportError without matplotlib.
-        """
-        figure = _figures.figure(figsize=(9, 3.5), layout="constrained")
-        axes = figure.add_subplot()
-        finite = [
-            error.relative
-            for row in self.rows
-            for error in (row.accumulated, row.local)
-            if error is not None and 0 < error.relative < math.inf
-        ]
-        low, high = min(finite, default=1e-8) / 3, max(finite, default=1.0) * 3
-        at = [row.index for row in self.rows]
-
-        def line(errors: Sequence[ErrorMetrics | None], style: str, label: str) -> None:
-            sizes = [
-                math.nan if error is None else min(max(error.relative, low), high)
-                for error in errors
-            ]
-            axes.plot(at, sizes, style, label=label, markersize=4, linewidth=1)
-
-        line([row.accumulated for row in self.rows], "o-", "accumulated")
+        series = {"accumulated": _of(relative, (row.accumulated for row in self.rows))}
         if self._local():
-            line([row.local for row in self.rows], "s", "local")
-        if self.first is not None:
-            label = self.first.module or self.first.where
-            axes.axvline(self.first.index, color="tab:red", linestyle="--", label=label)
-        axes.set(
-            yscale="log",
-            ylim=(low / 2, high * 2),
-            xlabel="node",
-            ylabel="|actual - expected| / |expected|",
-            title=self.title,
-        )
-        axes.grid(True, axis="y", alpha=0.3)
-        axes.legend(loc="upper left")
-        return figure
+            series["local"] = _of(relative, (row.local for row in self.rows))
+        series["limit"] = [row.judged.limit or None for row in self.rows]
+        first = None if self.first is None else self.rows.index(self.first)
+        return nodes.node_errors([*map(_label, self.rows)], series, first=first, ax=ax)
 
-    PICTURE: ClassVar[str] = "error of each node"
+    def _plot_sqnr(self, ax: Axes | None = None, target_db: float | None = None) -> Figure:
+        """Draw the signal-to-noise ratio of each node."""
+        from executorch_c.plotting import nodes
+
+        series = {"accumulated": _of(decibel, (row.accumulated for row in self.rows))}
+        if self._local():
+            series["local"] = _of(decibel, (row.local for row in self.rows))
+        return nodes.sqnr([*map(_label, self.rows)], series, target_db=target_db, ax=ax)
+
+    PLOTS: ClassVar[Mapping[str, str]] = {
+        "errors": "error of each node",
+        "sqnr": "signal-to-noise ratio of each node",
+    }
     CAPTION: ClassVar[str] = "all nodes; errors are |actual - expected| / |expected|"
-    """Captions of the picture and of the table of a page."""
+    """Caption of the table of a page."""
 
     def heading(self) -> str:
         """Return the heading of its page."""
         return self.title
 
     def sections(self) -> Iterator[object]:
-        """Yield the parts of its page after the finding: the nodes that are wrong, the figure
-        (with matplotlib), all nodes, notes."""
+        """Yield the parts of its page after the finding: the nodes that are wrong, their picture,
+        all nodes, notes."""
         wrong = [row for row in self.rows if not row.ok]
         yield from _policies.html_table(self.requirements())
         if self.cases:
@@ -540,10 +548,7 @@ class ErrorReport(JudgedReport[NodeError]):
             yield _html.table(self.about_cases(), CASES_HEAD, rows, 2)
         if wrong and len(wrong) < len(self.rows):
             yield self._table("nodes out of tolerance", wrong)
-        try:
-            yield _figures.image(self.plot(), self.PICTURE)
-        except ImportError:
-            pass  # the table has the same figures
+        yield from self.pictures(next(iter(self.PLOTS)))
         yield self._table(self.CAPTION, self.rows)
         yield from self.notes
 

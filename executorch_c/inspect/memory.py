@@ -21,11 +21,10 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._render.page.model import Node, Overlay
@@ -37,6 +36,7 @@ from executorch_c.inspect.structure import View
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from executorch_c._types import FilePath
@@ -249,7 +249,7 @@ class MemoryPlan(Report):
 
     def sections(self) -> Iterator[object]:
         """Yield the parts of its page after the finding: the picture, all tensors."""
-        yield self._picture()
+        yield from self.pictures("places")
         yield self._html_table("tensors")
 
     def __repr__(self) -> str:
@@ -269,19 +269,29 @@ class MemoryPlan(Report):
 
     # ---- pictures ----
 
-    def plot(self) -> Figure:
-        """Return a figure with, for each arena, the live bytes over time and the place and lifetime
-        of each tensor, coloured by the family of its operator.
+    PLOTS: ClassVar[Mapping[str, str]] = {
+        "places": "place and lifetime of each tensor, and live bytes over time",
+        "live": "live bytes over time",
+    }
 
-        Raises ImportError without matplotlib (pip install 'executorch_c[view]').
-        """
+    def _plot_places(self, ax: Axes | None = None) -> Figure:
+        """Draw, for each arena, the live bytes over time and the place and lifetime of each tensor,
+        coloured by the family of its operator. Raises ValueError for axes of the caller."""
         from executorch_c.inspect import memory_figure
 
+        if ax is not None:
+            raise ValueError("the plot 'places' has two axes for each arena: kind='live' takes ax")
         return memory_figure.draw(self)
+
+    def _plot_live(self, ax: Axes | None = None, arena: int | None = None) -> Figure:
+        """Draw the live bytes of an arena over time, with the peak; by default of the largest."""
+        from executorch_c.inspect import memory_figure
+
+        return memory_figure.live_bytes(self, arena, ax)
 
     def _repr_html_(self) -> str:
         notes = self._html_table(_html.lines(*self._notes()))
-        return _html.together(self._picture(), notes)
+        return _html.together(*self.pictures("places"), notes)
 
     def _html_table(self, caption: object) -> _html.Markup:
         text: _html.Rows = [
@@ -289,12 +299,6 @@ class MemoryPlan(Report):
             for row in self._rows(self.allocations)
         ]
         return _html.table(caption, *_html.without_empty(self._HEAD, text, 5))
-
-    def _picture(self) -> _html.Markup:
-        try:
-            return _figures.image(self.plot(), "planned memory")
-        except ImportError:
-            return _html.Markup()
 
     # ---- traces ----
 

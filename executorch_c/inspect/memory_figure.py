@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from executorch_c._render import figures as _figures
 from executorch_c._render import text as _text
+from executorch_c._render.axes import INK, RED, dress
 from executorch_c.inspect import families, structure
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from executorch_c.inspect.memory import Allocation, Arena, MemoryPlan
 
-INK, PAPER, GAP = "#1b1f24", "#ffffff", "#f2f3f5"
+PAPER, GAP = "#ffffff", "#f2f3f5"
 POINT = 1 / 72
 """Inches of a point of type."""
 
@@ -61,6 +62,22 @@ def draw(plan: MemoryPlan) -> Figure:
     return figure
 
 
+def live_bytes(plan: MemoryPlan, arena: int | None, ax: Axes | None) -> Figure:
+    """Draw the live bytes of an arena, by default the largest, into axes."""
+    axes = _figures.axes_of(ax, (9, 2.8))
+    found = [one for one in plan.arenas if one.index == arena or arena is None and one.nbytes]
+    if not found:
+        if arena is not None:
+            raise ValueError(f"arena {arena}: the plan has {len(plan.arenas)}, from 1")
+        dress(axes, "no planned memory")
+        return _figures.figure_of(axes)
+    largest = max(found, key=lambda one: one.nbytes)
+    _draw_live(plan, largest, axes)
+    axes.set_xlim(-1, len(plan.instructions) + 1)
+    _label_times(plan, axes, 9.0)
+    return _figures.figure_of(axes)
+
+
 def _label_bytes(axes: Axes, top: int, limit: int) -> None:
     """Label the byte axis with round numbers of a suitable unit."""
     unit, name = next(
@@ -83,14 +100,15 @@ def _draw_live(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
     live = plan.live(arena.index)
     edges = [time - 1 for time in range(len(live) + 1)]
     axes.stairs(live, edges, fill=True, color="#9db7d5")
-    axes.axhline(arena.nbytes, color="#b3261e", linewidth=1, linestyle="--")
+    axes.axhline(arena.nbytes, color=RED, linewidth=1, linestyle="--")
     axes.axhline(arena.peak, color=INK, linewidth=0.7, linestyle=":")
+    axes.plot([arena.peak_at + 0.5], [arena.peak], "v", color=RED, markersize=6)
     axes.set_ylim(0, arena.nbytes * 1.12)
     _label_bytes(axes, arena.nbytes, 3)
     share = 100 * arena.waste / arena.nbytes
     axes.set_title(
         f"arena {arena.index}: {arena.nbytes:,} bytes planned (dashed), at most {arena.peak:,} "
-        f"live (dotted) at {plan.time(arena.peak_at)}, {share:.1f} % unused",
+        f"live (mark) at {plan.time(arena.peak_at)}, {share:.1f} % unused",
         fontsize=8.5,
         loc="left",
         color=INK,

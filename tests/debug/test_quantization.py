@@ -148,7 +148,11 @@ def test_how_it_is_shown(budgets: Both, tmp_path: Path) -> None:
     layers = page.partition("About this")[0]
     assert "accumulated" in layers, "narrow tables omit it"
     assert "data:image/svg+xml" in page and layers.count("<tr>") == len(bad) + 1
-    [axes] = bad.plot().axes
+    drawn = bad.plot(target_db=30).axes[0].lines
+    costs = drawn[0].get_ydata()
+    assert list(costs) == pytest.approx([row.cost_db for row in bad])
+    assert {"target 30.0 dB", f"outputs {bad.whole_db:.1f} dB"} < {x.get_label() for x in drawn}
+    [axes] = bad.plot("added").axes
     bars = [bar.get_width() for bar in axes.patches]
     assert bars[0] == max(bars) == pytest.approx(100 * bad[0].local.relative)
     assert axes.get_yticklabels()[0].get_text() == f"{deep.BAD}.0"

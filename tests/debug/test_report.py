@@ -2,6 +2,7 @@
 docs/explanation/matching.md."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from functools import cache
@@ -103,7 +104,15 @@ def test_files_and_pictures(tmp_path: Path) -> None:
     assert figures["first"] == 1 and figures["rows"][1]["local"]["relative"] > 0.1
     assert figures["verdict"] == "differ"
     assert "<table>" in errors._repr_html_()
-    assert len(errors.plot().axes[0].lines) == 3  # accumulated, local, first divergence
+    [axes] = errors.plot().axes
+    known = {line.get_label(): line.get_ydata() for line in axes.lines}
+    assert known["first: layers.1"] is not None and {"accumulated", "local", "limit"} < set(known)
+    zero = axes.get_yticks()[0]
+    assert axes.get_yticklabels()[0].get_text() == "0" and known["accumulated"][0] == zero
+    assert list(known["accumulated"][1:]) == [row.accumulated.relative for row in errors.rows[1:]]
+    assert list(errors.plot("sqnr").axes[0].lines[0].get_ydata()[1:]) == [
+        pytest.approx(-20 * math.log10(row.accumulated.relative)) for row in errors.rows[1:]
+    ]
     report(local=False).plot()  # an empty report is not an error
 
 
