@@ -120,7 +120,7 @@ class NodeError:
 
 def _label(row: NodeError) -> str:
     """Return the name of a row in a picture: its layer, or place and operator."""
-    return row.module or f"{row.where} {row.name}"
+    return row.module or f"{id_of(row.where)} {row.name}"
 
 
 def _of(
@@ -514,9 +514,11 @@ class ErrorReport(JudgedReport[NodeError]):
         series = {"accumulated": _of(relative, (row.accumulated for row in self.rows))}
         if self._local():
             series["local"] = _of(relative, (row.local for row in self.rows))
-        series["limit"] = [row.judged.limit or None for row in self.rows]
+        limits = [row.judged.limit or None for row in self.rows]
         first = None if self.first is None else self.rows.index(self.first)
-        return nodes.node_errors([*map(_label, self.rows)], series, first=first, ax=ax)
+        return nodes.node_errors(
+            [*map(_label, self.rows)], series, limits=limits, first=first, ax=ax
+        )
 
     def _plot_sqnr(self, ax: Axes | None = None, target_db: float | None = None) -> Figure:
         """Draw the signal-to-noise ratio of each node."""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Numbers: TypeAlias = "Sequence[float | None]"
 """A number for each row; None: the row has none."""
-MARKS = ("o", "s", "_", "^")
+STYLES = (("o", BLUE), ("s", ORANGE), ("^", INK))
+LIMIT = "limit"
 
 
 def sqnr(
@@ -57,6 +58,7 @@ def node_errors(
     names: Sequence[str],
     series: Mapping[str, Numbers],
     *,
+    limits: Numbers | None = None,
     first: int | None = None,
     ax: Axes | None = None,
 ) -> Figure:
@@ -66,12 +68,14 @@ def node_errors(
         names: A label for each node; of more than 40 nodes some are shown, the first divergence
             and the largest errors first.
         series: Relative errors of the nodes, by name of the series.
+        limits: Largest relative error of each node within tolerance.
         first: Index of the first divergence, drawn as a line.
         ax: Axes to draw into; default: a new figure.
     """
     order = [*([] if first is None else [first]), *np.argsort(-_first(series, -1.0))]
     unit = "|actual - expected| / |expected|"
-    figure = _by_row(names, series, {}, order, log=True, unit=unit, ax=ax)
+    every = {**series, **({} if limits is None else {LIMIT: limits})}
+    figure = _by_row(names, every, {}, order, log=True, unit=unit, ax=ax)
     if first is not None:
         axes = figure.axes[0] if ax is None else ax
         axes.axvline(first, color=RED, linestyle="--", linewidth=1, label=f"first: {names[first]}")
@@ -100,11 +104,12 @@ def _by_row(
     every = [number for values in series.values() for number in values if number is not None]
     scale = Scale(every, log=log, keep=[place for place, _ in lines.values()])
     at = np.arange(len(names))
-    for (name, values), mark, colour in zip(series.items(), MARKS, (BLUE, ORANGE, GREY, INK)):
+    for i, (name, values) in enumerate(series.items()):
+        mark, colour = ("_", GREY) if name == LIMIT else STYLES[i % len(STYLES)]
         numbers = scale.places(np.asarray([*values], np.float64))
         places = np.ma.masked_where([number is None for number in values], numbers)
         style: Any = {"color": colour, "markersize": 4, "linewidth": 0.8, "label": name}
-        axes.plot(at, places, mark if len(series) > 1 and colour != BLUE else f"{mark}-", **style)
+        axes.plot(at, places, mark if i else f"{mark}-", **style)
     for label, (place, colour) in lines.items():
         axes.axhline(place, color=colour, linestyle="--", linewidth=1, label=label)
     scale.label(axes, "y")

@@ -206,6 +206,23 @@ def test_plot(tmp_path: Path) -> None:
         assert (tmp_path / f"plan{ending}").read_bytes().startswith(magic)
 
 
+def test_live_bytes_have_the_peak_marked() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    plan, axes = plan_of("cnn"), matplotlib.figure.Figure().add_subplot()
+    assert plan.plot("live", ax=axes) is axes.figure
+    (stairs,) = [p for p in axes.patches if hasattr(p, "get_data")]
+    np.testing.assert_array_equal(stairs.get_data().values, plan.live(1))
+    [mark] = [line for line in axes.lines if line.get_marker() == "v"]
+    assert list(mark.get_ydata()) == [max(plan.live(1))]
+    at = mark.get_xdata()[0]
+    edges = stairs.get_data().edges
+    assert plan.live(1)[np.searchsorted(edges, at) - 1] == max(plan.live(1))
+    with pytest.raises(ValueError, match="kind='live' takes ax"):
+        plan.plot(ax=axes)
+    with pytest.raises(ValueError, match="arena 5: the plan has 1"):
+        plan.plot("live", arena=5)
+
+
 def test_plot_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     plan = plan_of("cnn")

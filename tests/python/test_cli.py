@@ -399,10 +399,12 @@ def test_check_takes_inputs_by_the_names_of_the_parameters(inside: Path, capsys:
 
 def test_check_of_another_model_differs(inside: Path, capsys: Capture) -> None:
     args = ["check", "pair.pte", "--model", "checked_model.py:other", "--random", "1"]
-    code, out, _ = command(capsys, *args, "--output", "check.json", "--html", "page.html")
+    files = ["--output", "check.json", "--html", "page.html", "--plot", "plot.png"]
+    code, out, _ = command(capsys, *args, *files)
     assert code == 3 and "2 of 2 cases differ" in out
     assert json.loads(Path("check.json").read_text())["verdict"] == "differ"
     assert "2 of 2 cases differ" in Path("page.html").read_text()
+    assert Path("plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_validate_what_run_has_written(files: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -426,13 +428,16 @@ def test_validate_a_bundled_program(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_trace(tmp_path: Path, capsys: Capture) -> None:
-    names = {name: tmp_path / name for name in ("t.html", "t.json", "t.csv", "t.etdp", "t.bin")}
-    options = {"--html": "t.html", "--chrome": "t.json", "--csv": "t.csv"}
+    names = {
+        name: tmp_path / name for name in ("t.html", "t.json", "t.csv", "t.etdp", "t.bin", "t.svg")
+    }
+    options = {"--plot": "t.svg"} | {"--html": "t.html", "--chrome": "t.json", "--csv": "t.csv"}
     options |= {"--etdump": "t.etdp", "--debug-buffer": "t.bin"}
     files = [part for option, name in options.items() for part in (option, str(names[name]))]
     args = ["trace", DIGITS, "--repeat", "3", "--threads", "1", *files]
     code, out, err = command(capsys, *args)
     assert (code, err) == (0, "") and "3 calls of 'forward'" in out and "the whole call" in out
+    assert names["t.svg"].read_bytes().startswith(b"<?xml")
     assert names["t.html"].read_text().startswith("<!DOCTYPE html>")
     events = json.loads(names["t.json"].read_text())["traceEvents"]
     assert len(names["t.csv"].read_text().splitlines()) == 1 + len(events)

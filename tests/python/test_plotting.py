@@ -1,4 +1,4 @@
-"""Pictures: what their artists have, for odd outputs (NaN, zeros, no elements, 0-d) and many rows."""
+"""Pictures: what their artists have, for odd outputs (NaN, zeros, 0-d) and for many rows."""
 
 import re
 import sys
@@ -159,7 +159,8 @@ def test_odd_outputs_are_drawn(name: str, limit: float | None) -> None:
 def test_zero_infinity_and_nan_have_places_of_their_own() -> None:
     scale = Scale([0, 1e-6, 0.1, np.inf, np.nan], log=True)
     low, small, large, high, nan = scale.places([0, 1e-6, 0.1, np.inf, np.nan])
-    assert low < 5e-7 < small == 1e-6 and large == 0.1 < 1 < high < nan
+    assert low < 5e-7 < small and (small, large) == pytest.approx((1e-6, 0.1))
+    assert large < 0.5 < high < nan
     axes = Figure().add_subplot()
     scale.label(axes, "y")
     at = ticks(axes.yaxis)
@@ -186,6 +187,12 @@ def test_300_rows_are_readable(draw: Callable[..., Figure]) -> None:
     boxes = [text.get_window_extent() for text in axes.get_xticklabels()]
     assert all(a.x1 <= b.x0 for a, b in zip(boxes, boxes[1:])), "labels overlap"
     np.testing.assert_allclose(axes.lines[0].get_ydata(), numbers)
+
+
+def test_limits_of_nodes_are_marks() -> None:
+    axes = plotting.node_errors(["a", "b"], {"error": [0.1, 0.2]}, limits=[1e-3, None]).axes[0]
+    limits = next(line for line in axes.lines if line.get_label() == "limit")
+    assert limits.get_marker() == "_" and limits.get_ydata().count() == 1
 
 
 def test_sqnr_has_target_and_unknown_layers() -> None:

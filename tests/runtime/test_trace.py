@@ -269,8 +269,33 @@ def test_the_table(method: Method) -> None:
     assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
     assert f"Trace of 'forward': 1 call, {len(trace.events)} events>" in repr(trace)
     html = trace._repr_html_()
-    assert html.startswith("<table>") and "aten::mm.out" in html and "-&gt; (3, 3)" in html
+    assert "<table>" in html and "aten::mm.out" in html and "-&gt; (3, 3)" in html
     assert " %<" in html and "xa0" not in html
+
+
+def test_the_timeline(method: Method) -> None:
+    pytest.importorskip("matplotlib")
+    with method.tracing() as trace:
+        for _ in range(3):
+            method(X.numpy())
+    times = [event.duration_ns for event in trace.events if event.kind == "execute"]
+    [axes] = trace.plot().axes
+    assert (
+        axes.get_title("left") == f"call {times.index(sorted(times)[1]) + 1} of 3, of median time"
+    )
+    [axes] = trace.plot(run=2).axes
+    assert axes.get_title("left") == "call 3 of 3"
+    last = [event for event in trace.events if event.run == 2]
+    begin = last[0].start_ns
+    rows = {event.name for event in last[1:]}
+    assert len(axes.collections) == len(axes.get_yticks()) == len(rows)
+    starts = sorted(
+        path.vertices[:, 0].min() for row in axes.collections for path in row.get_paths()
+    )
+    assert starts == pytest.approx(sorted((event.start_ns - begin) / 1e3 for event in last[1:]))
+    with pytest.raises(IndexError, match="run 3: the trace has 3 calls"):
+        trace.plot(run=3)
+    Trace("nothing").plot()
 
 
 def with_times(method: Method, seconds: dict[str, list[int]]) -> Trace:
