@@ -34,6 +34,7 @@ from executorch_c.debug._graphs import names
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.debug._graphs.run import MAX_BYTES, run_with_graph
 from executorch_c.debug._matching.order import ALIGNED
+from executorch_c.debug.drawn import decibel
 from executorch_c.debug.report import (
     PLACE,
     MAX_PRINTED_ROWS,
@@ -41,7 +42,6 @@ from executorch_c.debug.report import (
     ErrorReport,
     NodeError,
     ReportedCase,
-    decibel,
 )
 from executorch_c.inspect.quantized import quantization_of
 from executorch_c.progress import Progress

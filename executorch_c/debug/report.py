@@ -15,13 +15,11 @@ from executorch_c.compare import policies as _policies
 from executorch_c.compare import shown, verdicts
 from executorch_c.compare.comparison import Comparison
 from executorch_c.compare.metrics import ErrorMetrics
+from executorch_c.debug.drawn import DrawsNodes
 from executorch_c.inspect.where import id_of
 from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from executorch_c._render.page.model import Node, Overlay
     from executorch_c.inspect.events import EventPlaces
 
@@ -116,30 +114,6 @@ class NodeError:
         line = f" ({self.line})" if self.source else ""
         name = ", ".join(self.missing or self.instead) or self.name
         return f"{name}{layer}{line}, {self.where}"
-
-
-def _label(row: NodeError) -> str:
-    """Return the name of a row in a picture: its layer, or place and operator."""
-    return row.module or f"{id_of(row.where)} {row.name}"
-
-
-def _of(
-    figure: Callable[[ErrorMetrics], float], errors: Iterable[ErrorMetrics | None]
-) -> list[float | None]:
-    """Return a figure of each error; None for a row without one."""
-    return [None if error is None else figure(error) for error in errors]
-
-
-def relative(error: ErrorMetrics) -> float:
-    """Return the relative error."""
-    return error.relative
-
-
-def decibel(error: ErrorMetrics) -> float:
-    """Return the signal-to-noise ratio of an error in decibel: infinite without one."""
-    if 0 < error.relative < math.inf:
-        return -20 * math.log10(error.relative)
-    return {0.0: math.inf, math.inf: -math.inf}.get(error.relative, math.nan)
 
 
 def _figure(error: ErrorMetrics | None) -> str:
@@ -252,7 +226,7 @@ class ReportedCase:
 
 
 @dataclass(frozen=True)
-class ErrorReport(JudgedReport[NodeError]):
+class ErrorReport(DrawsNodes, JudgedReport[NodeError]):
     """Errors of a program against a reference, node by node.
 
     Prints as a short table, in a notebook too; iterates over all rows in order of execution;
@@ -405,11 +379,11 @@ class ErrorReport(JudgedReport[NodeError]):
     def columns(self) -> tuple[Column, ...]:
         """Columns of the table; errors are relative (noise to signal), "gain" is the error of a
         result divided by those of its inputs."""
-        more = [Column("local", lambda row: _figure(row.local), False)] if self._local() else []
+        more = [Column("local", lambda row: _figure(row.local), False)] if self.has_local() else []
         more.append(Column("limit", _limit, False))
         if any(row.gain is not None for row in self.rows):
             more.append(Column("gain", lambda row: _times(row.gain), False))
-        name = "accumulated" if self._local() else "error"
+        name = "accumulated" if self.has_local() else "error"
         return (
             *PLACE,
             Column("verdict", _verdict),
@@ -417,7 +391,8 @@ class ErrorReport(JudgedReport[NodeError]):
             *more,
         )
 
-    def _local(self) -> bool:
+    def has_local(self) -> bool:
+        """Return True if a node has a local error."""
         return any(row.local is not None for row in self.rows)
 
     def head(self) -> list[str]:
@@ -507,32 +482,6 @@ class ErrorReport(JudgedReport[NodeError]):
         pictures = self.pictures(next(iter(self.PLOTS))) if self.rows else ()
         return _html.together(self._table(self._caption(), self.shown()), *required, *pictures)
 
-    def _plot_errors(self, ax: Axes | None = None) -> Figure:
-        """Draw the relative error of each node, accumulated and local, with their limits."""
-        from executorch_c.plotting import nodes
-
-        series = {"accumulated": _of(relative, (row.accumulated for row in self.rows))}
-        if self._local():
-            series["local"] = _of(relative, (row.local for row in self.rows))
-        limits = [row.judged.limit or None for row in self.rows]
-        first = None if self.first is None else self.rows.index(self.first)
-        return nodes.node_errors(
-            [*map(_label, self.rows)], series, limits=limits, first=first, ax=ax
-        )
-
-    def _plot_sqnr(self, ax: Axes | None = None, target_db: float | None = None) -> Figure:
-        """Draw the signal-to-noise ratio of each node."""
-        from executorch_c.plotting import nodes
-
-        series = {"accumulated": _of(decibel, (row.accumulated for row in self.rows))}
-        if self._local():
-            series["local"] = _of(decibel, (row.local for row in self.rows))
-        return nodes.sqnr([*map(_label, self.rows)], series, target_db=target_db, ax=ax)
-
-    PLOTS: ClassVar[Mapping[str, str]] = {
-        "errors": "error of each node",
-        "sqnr": "signal-to-noise ratio of each node",
-    }
     CAPTION: ClassVar[str] = "all nodes; errors are |actual - expected| / |expected|"
     """Caption of the table of a page."""
 
