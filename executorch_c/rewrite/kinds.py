@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from executorch_c.rewrite import coreml, mlx, tosa, vulkan, xnnpack
+from executorch_c.rewrite import coreml, mlx, native, tosa, vulkan, xnnpack
 from executorch_c.rewrite.outputs import Writer
 
 WRITERS: Mapping[str, Writer] = {
     "CoreMLBackend": coreml.with_outputs,
     "MLXBackend": mlx.with_outputs,
+    "NativeBackend": native.with_outputs,
     "TOSABackend": tosa.with_outputs,
     "VulkanBackend": vulkan.with_outputs,
     "XnnpackBackend": xnnpack.with_outputs,

@@ -100,7 +100,9 @@ class _Rewriter:
         inside = self.view.inside(number)
         writer = WRITERS.get(backend)
         if writer is None or inside is None or isinstance(inside, str):
-            raise CannotBeOutput(f"payloads of {backend} are not rewritten")
+            raise CannotBeOutput(
+                f"payloads of {backend} have no writer; an ETDump with a debug buffer has values"
+            )
         call = self.plan["chains"][step.chain]["instructions"][step.number]["instr_args"][1]
         places = {v["id"]: v["argument"] for v in inside["values"] if v["argument"] is not None}
         values = [p.value for p in points if self.is_cut or p.value not in places]

@@ -14,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from tests.backends.flow_matrix import PACKAGES
 from tests.blame import faults, judged, planted
 from tests.blame.units import Unit, recorded, units
@@ -22,14 +24,19 @@ SIZES = (0.1, 0.5)
 """Limits between small, medium and large changes of the outputs, in parts of their RMS."""
 
 
-def available(seeds: int) -> list[Unit]:
-    """Return the units whose packages are here."""
+def available(seeds: int, count: int | None) -> list[Unit]:
+    """Return the programs that are kept, and the units whose packages are here: `count` of them at
+    random, or all."""
 
     def is_here(unit: Unit) -> bool:
         packages = PACKAGES.get(unit.scheme.split("-")[0], ())
         return all(importlib.util.find_spec(name) is not None for name in packages)
 
-    return [*recorded(), *(unit for unit in units(seeds) if is_here(unit))]
+    here = [unit for unit in units(seeds) if is_here(unit)]
+    if count is not None and count < len(here):
+        chosen = np.random.default_rng(0).choice(len(here), count, replace=False)
+        here = [here[i] for i in sorted(chosen)]
+    return [*recorded(), *here]
 
 
 class Rates:
@@ -79,7 +86,7 @@ def with_faults(
             misses.append(f"{case.title}, change {case.size:.2g}: {alone.finding}")
         if not near:
             misses.append(f"{case.title}, change {case.size:.2g}: at {located.place or 'no node'}")
-        print(".", end="", flush=True, file=sys.stderr)
+        print("." if right and near else f"\n{misses[-1]}\n", end="", flush=True, file=sys.stderr)
     return rates, misses
 
 
@@ -141,9 +148,10 @@ def main() -> int:
     parser.add_argument("--healthy", type=int, default=60, help="runs of healthy devices")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", type=int, default=2, help="seeds of weights")
+    parser.add_argument("--programs", type=int, help="exported programs; default: all")
     parser.add_argument("--results", type=Path, metavar="FILE", help="write the tables")
     args = parser.parse_args()
-    text = report(available(args.weights), args)
+    text = report(available(args.weights, args.programs), args)
     print(text)
     if args.results:
         args.results.write_text(text)

@@ -115,7 +115,7 @@ class Device:
                 return
             place = place_of(result)
             counts[place] += 1
-            if array.size:
+            if array.size and array.flags.writeable:  # not a view of an input
                 self._round(place, result.name, array)
                 if fault is not None and place == fault[0]:
                     fault[1](array)

@@ -71,7 +71,9 @@ class Unit:
 
     def pte(self) -> bytes:
         """Return the program, exported on first use."""
-        sources = (RECIPE, ROOT / "tests/models/flow_models.py", ROOT / "tests/blame/models.py")
+        sources = [RECIPE, ROOT / "tests/models/flow_models.py"]
+        if self.base not in flow_models.MODELS:
+            sources.append(ROOT / "tests/blame/models.py")
         packages = ("torch", "executorch")
         digest = kept.digest(self, *sources, packages=packages)
         return kept.data(f"blame/{digest}.pte", lambda: _export(self))

@@ -8,6 +8,7 @@ import pytest
 
 import executorch_c
 from executorch_c.rewrite import vulkan
+from executorch_c.rewrite.kinds import WRITERS
 from executorch_c.rewrite.method import Rewritten, with_outputs
 from executorch_c.rewrite.points import Computed, computed
 from tests import plans
@@ -22,6 +23,7 @@ PROGRAMS = [
     *(BACKENDS / "vulkan_programs" / f"{name}.pte" for name in ("cnn_fp16", "mlp_dyn", "mlp_w4")),
     *(BACKENDS / "coreml_programs" / f"{name}.pte" for name in ("cnn_fp16", "mlp_dyn", "mlp_int8")),
     *(BACKENDS / "tosa_programs" / f"{name}.pte" for name in ("mlp_fp", "cnn_int8")),
+    *(BACKENDS / "native_programs" / f"{name}.pte" for name in ("attention", "cnn")),
     *(BACKENDS / "mlx_programs" / f"{name}.pte" for name in ("cnn", "decoder", "packed_4w")),
 ]
 
@@ -78,6 +80,18 @@ def test_outputs_are_the_values_of_the_trace(path: Path) -> None:
         assert_same(cut, [value], results)
 
 
+def test_values_that_are_overwritten_in_place() -> None:
+    """They are no outputs of the whole graph, but of one that ends before."""
+    path = BACKENDS / "native_programs" / "mlp.pte"
+    inputs, data = inputs_of(path), path.read_bytes()
+    program, values = traced(path, inputs)
+    whole = with_outputs(program, data, [value.point for value in values], cut=False)
+    assert [why for why in whole.refusals if why] == ["an operator in place overwrites it"]
+    at = whole.refusals.index("an operator in place overwrites it")
+    cut = with_outputs(program, data, [values[at].point], cut=True)
+    assert_same(cut, [values[at]], run(cut.data, inputs))
+
+
 @pytest.mark.parametrize("name", ["mlp", "cnn", "xnnpack_cnn", "xnnpack_int8", "xnnpack_8da4w"])
 def test_the_official_runtime_runs_them(name: str) -> None:
     """Its XNNPACK rounds some integers of int8 to the other side: one step of a scale."""
@@ -129,10 +143,11 @@ def test_values_of_loops_are_left_out() -> None:
     assert not values
 
 
-def test_payloads_of_other_backends_are_named() -> None:
+def test_payloads_of_other_backends_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(WRITERS, "NativeBackend")  # type: ignore[arg-type]
     path = BACKENDS / "native_programs" / "mlp.pte"
     program, values = traced(path, inputs_of(path))
-    with pytest.raises(executorch_c.NotSupportedError, match="payloads of NativeBackend are not"):
+    with pytest.raises(executorch_c.NotSupportedError, match="NativeBackend have no writer"):
         with_outputs(program, path.read_bytes(), [values[0].point], cut=True)
 
 
