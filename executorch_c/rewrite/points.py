@@ -97,26 +97,26 @@ class Dataflow:
         """Results that an id is computed from, directly."""
         self.shapes: dict[str, Sequence[int] | None] = {}
         """Shapes in the file, by id; the upper bounds of those that vary."""
-        self._view = View(program, method)
+        self.view = View(program, method)
         self._writers: dict[int, set[str]] = {}
-        for step in self._view.steps:
+        for step in self.view.steps:
             self._step(step)
 
     def _of(self, slot: int) -> set[str]:
         """Return the results that a value of the method has, or is a view of."""
-        while slot not in self._writers and slot in self._view.bases:
-            slot = self._view.bases[slot]
+        while slot not in self._writers and slot in self.view.bases:
+            slot = self.view.bases[slot]
         return self._writers.get(slot, set())
 
     def _step(self, step: Instruction) -> None:
         sources = set().union(*map(self._of, step.reads))
         number = step.row["delegate"]
-        inside = None if number is None else self._view.inside(number)
+        inside = None if number is None else self.view.inside(number)
         if number is None or inside is None or isinstance(inside, str):
             for i, slot in enumerate(step.writes):
                 one = Where(step.number, chain=step.chain, result=i).id
                 self.sources[one] = sources
-                self.shapes[one] = self._view.values[slot].get("shape")
+                self.shapes[one] = self.view.values[slot].get("shape")
                 self._writers[slot] = {one} if step.row["kind"] != "move" else sources
             return
         slots = [argument[0] for argument in step.row["args"]]

@@ -20,7 +20,7 @@ class Heads(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         x = nn.functional.hardtanh(self.depth(self.stem(x)), 0, 6)
-        x = nn.functional.avg_pool2d(x, 8).flatten(1)
+        x = nn.functional.avg_pool2d(x, 16).flatten(1)
         return torch.softmax(self.label(x), -1), self.left(x) - self.right(x)
 
 
