@@ -169,7 +169,8 @@ def _shifted(pair: Beside) -> str:
         return ""
     at = tuple(int(i) for i in np.argwhere(pair.wrong)[0])
     for axis, size in enumerate(pair.exact.shape):
-        line = pair.exact[(*at[:axis], slice(None), *at[axis + 1 :])]
+        index = (*at[:axis], slice(None), *at[axis + 1 :])
+        line = pair.exact[index]
         near = np.abs(line - pair.actual[at]) <= pair.limit[at]
         for source in np.flatnonzero(near):
             shift = at[axis] - int(source)
@@ -224,7 +225,8 @@ def _factors(pair: Beside, axis: int) -> Array:
     others = tuple(other for other in range(pair.exact.ndim) if other != axis)
     with np.errstate(all="ignore"):
         both = np.sum(pair.actual * pair.exact, axis=others, keepdims=True)
-        return pair.exact * (both / np.sum(pair.exact**2, axis=others, keepdims=True))
+        factors: Array = both / np.sum(pair.exact**2, axis=others, keepdims=True)
+    return pair.exact * factors
 
 
 def _summands(pair: Beside, axis: int) -> Array:

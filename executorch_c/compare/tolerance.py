@@ -438,9 +438,9 @@ def wrong_elements(
             wrong &= ~same
             if tolerance.undecided is not None:
                 wrong &= ~tolerance.undecided
-    has_noise = tolerance.noise is not None and not wrong.any()
-    if has_noise and rms_ratio(error, tolerance.noise) > RMS_SIGMAS:
-        return np.ones_like(wrong)
+    if tolerance.noise is not None and not wrong.any():
+        if rms_ratio(error, tolerance.noise) > RMS_SIGMAS:
+            return np.ones_like(wrong)
     return wrong
 
 

@@ -184,10 +184,11 @@ def repeated(shape: tuple[int, ...], rng: np.random.Generator) -> Fault:
     count = max(shape[axis] // length, 1)
     source, target = (int(i) for i in rng.choice(max(count, 2), 2, replace=False))
     before = (slice(None),) * axis
+    taken = (*before, slice(source * length, (source + 1) * length))
+    given = (*before, slice(target * length, (target + 1) * length))
 
     def change(array: np.ndarray) -> None:
-        part = array[(*before, slice(source * length, (source + 1) * length))].copy()
-        place = array[(*before, slice(target * length, (target + 1) * length))]
+        part, place = array[taken].copy(), array[given]
         if place.shape == part.shape:
             place[...] = part
 
@@ -248,6 +249,8 @@ SIMPLE: dict[str, Callable[[tuple[int, ...], np.random.Generator], Fault]] = {
     "saturating": saturating,
     "halved": halved,
 }
+FINE = "coarse weights"
+"""A kind whose changes are small."""
 OTHERS: dict[str, Callable[[tuple[int, ...], np.random.Generator], Fault]] = {
     "transposed": transposed,
     "channels": channels,
@@ -258,7 +261,7 @@ OTHERS: dict[str, Callable[[tuple[int, ...], np.random.Generator], Fault]] = {
     "repeated": repeated,
     "lanes": lanes,
     "negated": negated,
-    "coarse weights": coarse_weights,
+    FINE: coarse_weights,
 }
 STALE: dict[str, Callable[[tuple[int, ...], np.random.Generator, np.ndarray], Fault]] = {
     "stale": stale,

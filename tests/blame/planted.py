@@ -81,7 +81,12 @@ def planted(unit: Unit, kind: str, seed: int) -> Case | None:
     device = Device(unit.program, arithmetic, rng)
     if kind == faults.EXTENTS:
         return _extents(unit, device, inputs, earlier, rng)
-    found = _fault(plain, inputs, kind, clean, old, SHOWN[name], rng)
+    shown = SHOWN[name]
+    if kind == faults.FINE:
+        if name != "float32":
+            return None  # its arithmetic is as coarse
+        shown /= 10
+    found = _fault(plain, inputs, kind, clean, old, shown, rng)
     if found is None:
         return None
     place, fault, size = found

@@ -1,4 +1,4 @@
-"""A sample of `python -m tests.blame`: ten faults and ten healthy devices."""
+"""A sample of `python -m tests.blame`: faults of each kind, and ten healthy devices."""
 
 import pytest
 
@@ -9,15 +9,24 @@ UNITS = recorded()
 NARROW = [unit for unit in UNITS if SCHEMES[unit.scheme] != ("float32",)]
 
 
-@pytest.mark.parametrize("number", range(10))
-def test_a_fault_is_found(number: int) -> None:
-    kind = faults.KINDS[number % len(faults.KINDS)]
-    unit = UNITS[number]
-    case = planted.planted(unit, kind, number)
+def assert_found(kind: str, number: int) -> None:
+    """Plant a fault in the first program, from a number on, whose outputs can show one."""
+    cases = (planted.planted(unit, kind, number) for unit in [*UNITS[number:], *UNITS[:number]])
+    case = next((case for case in cases if case is not None), None)
     assert case is not None, f"no fault of kind '{kind}' shows in the outputs"
     alone, located = judged.ask(case, False), judged.ask(case, True)
-    assert alone.is_right(case), alone.finding
+    assert alone.is_right(case), f"{case.title}: {alone.finding}"
     assert located.is_near(), f"{case.title}: {located.finding}"
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_fault_is_found(number: int) -> None:
+    assert_found(faults.KINDS[number % len(faults.KINDS)], number)
+
+
+@pytest.mark.parametrize("kind", faults.OTHER_KINDS)
+def test_other_faults_are_found(kind: str) -> None:
+    assert_found(kind, faults.OTHER_KINDS.index(kind) % len(UNITS))
 
 
 @pytest.mark.parametrize("number", range(10))

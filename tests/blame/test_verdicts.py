@@ -119,12 +119,13 @@ def test_the_extent_of_the_upper_bound(tmp_path: Path) -> None:
     program, (x, *_) = recorded("vulkan", "mlp_dyn")
     large = np.resize(x, (16, *x.shape[1:]))
     small = large[:5]
-    outputs, values = ({}, {}), ({}, {})
+    outputs: tuple[dict[str, Any], ...] = ({}, {})
+    values: tuple[dict[str, Any], ...] = ({}, {})
     for number, one in enumerate((small, large)):
-        run = Replay(program, [one])
-        outputs[number]["output_0"] = run.run(
-            lambda place, array: values[number].setdefault(place.id, array.copy())
-        )[0][0]
+        seen = values[number]
+        replay = Replay(program, [one])
+        results, _ = replay.run(lambda place, array: seen.setdefault(place.id, array.copy()))
+        outputs[number]["output_0"] = results[0]
     np.savez(tmp_path / "run.npz", **outputs[1])
     outputs[1]["output_0"].tofile(tmp_path / "raw-0.bin")
     for path in ("run.npz", "raw-0.bin"):
@@ -149,7 +150,8 @@ def test_suspects_are_of_one_branch() -> None:
         return left * 2 + right
 
     pte = exports.export(branches, X)
-    replay, values = Replay(pte, [X.numpy()]), {}
+    replay = Replay(pte, [X.numpy()])
+    values: dict[str, Any] = {}
     replay.run(lambda place, array: values.setdefault(place.id, array.copy()))
     left = next(p.id for p in replay.places().values() if p.name.startswith("aten::mul"))
     wrong = {left: values[left] * np.float32(2)}
