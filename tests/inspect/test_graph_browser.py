@@ -214,6 +214,9 @@ def test_views_in_step(window: Browser, tmp_path: Path) -> None:
     window.open(tmp_path / "page.html")
     painted(window)
     assert ask(window, "return page.shownPanes().map(one => one.view.name)") == ["program"]
+    ask(window, "page.search.focus()")
+    window.press("Escape", "ArrowDown")
+    assert ask(window, "return page.panes.map(one => one.selected)") == [-1, 0]
     ask(window, "page.tabButtons[0].click()")
     assert ask(window, "return page.shownPanes().map(one => one.view.name)") == ["eager"]
 
@@ -240,6 +243,28 @@ def test_dark(window: Browser, tmp_path: Path) -> None:
         assert min(ask(window, contrasts)) > [4.5, ""], scheme
 
 
+def test_boxes_by_kind(window: Browser, tmp_path: Path) -> None:
+    """Delegates, layers and operators between quantisations have a colour of their own."""
+    nodes = by_id(
+        node("q", "quantize_per_tensor"),
+        node("d", "dequantize_per_tensor", "q"),
+        node("c", "conv", "d"),
+        node("r", "quantize_per_tensor", "c"),
+        node("e", "add", "r"),
+        node("f", "add", "e"),
+    )
+    nodes["e"].groups = nodes["f"].groups = ("B 0",)
+    for id in "qdc":
+        nodes[id].module = "body"
+    shown(window, tmp_path, page_of(nodes))
+    kinds = "return view.groups.slice(1).map(group => [group.kind, group.name])"
+    assert sorted(ask(window, kinds)) == [
+        *(["delegate", "B 0"], ["module", "body"], ["quantized", "conv, quantised"])
+    ]
+    fills = {"246,236,214", "245,246,248", "252,245,244"}
+    assert fills <= set(ask(window, COLOURS))
+
+
 @pytest.mark.parametrize("kind", ["document", "report"])
 def test_narrow(window: Browser, tmp_path: Path, kind: str) -> None:
     """At 390 px nothing is wider than the window, and the canvas has room."""
@@ -256,6 +281,11 @@ def test_narrow(window: Browser, tmp_path: Path, kind: str) -> None:
       return [edge.left, edge.right];
     });"""
     assert all(0 <= end <= 390 for end in window.run(ends))
+    if kind == "report":  # a table sorts by keyboard, too
+        window.run("document.querySelector('th[tabindex]').focus()")
+        window.press("Enter")
+        sort = "return document.querySelector('th[tabindex]').getAttribute('aria-sort')"
+        assert window.run(sort) == "ascending"
 
 
 def test_hostile_names(window: Browser, tmp_path: Path) -> None:

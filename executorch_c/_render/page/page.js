@@ -148,7 +148,7 @@ class Page {
     this.search.addEventListener("input", () => this.find(this.search.value));
     this.search.addEventListener("keydown", event => {
       if (event.key === "Enter") this.next(event.shiftKey ? -1 : 1);
-      if (event.key === "Escape") { this.search.value = ""; this.find(""); this.panes[0].canvas.focus(); }
+      if (event.key === "Escape") { this.search.value = ""; this.find(""); this.shownPanes()[0].canvas.focus(); }
     });
     this.count = make("span", "graph-count");
     bar.append(this.search, this.count, this.chooser());
