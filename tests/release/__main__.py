@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.release import changes, environment, golden
+from tests.release import changes, environment, golden, suites
 from tests.release.changes import Change
 from tests.release.programs import programs, refusals
 
@@ -75,7 +75,7 @@ def found(
     if "examples" in args.steps:
         yield from changed_examples(other)
     if "suites" in args.steps:
-        for test, outcome in other.suites(environment.progress):
+        for test, outcome in suites.differences(other, environment.progress):
             yield Change("suites", test, "fault", outcome)
 
 
@@ -88,7 +88,7 @@ def lines(row: Change) -> str:
 
 def main() -> int:
     args = parser().parse_args()
-    other, known = environment.Environment(environment.python_of(args.wheel)), changes.Known.here()
+    other, known = environment.Environment.of(args.wheel), changes.Known.here()
     release, rows = other.version(), []
     for change in found(args, other, release):
         row = known.judged(change, release)

@@ -1,12 +1,13 @@
-"""Another environment: its python, its snapshot, its programs, and its own tests."""
+"""Another environment: its python, its snapshot, its programs, and examples."""
 
 import json
 import os
-import re
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,30 +16,11 @@ from tests import ROOT
 from tests.release import changes
 
 HERE = Path(__file__).resolve().parent
-SNAPSHOT_SECONDS = 900
-EXPORT_SECONDS = 3600
-SUITE_SECONDS = 3600
+SILENCE_SECONDS = 900
+"""The longest time between two lines of a script: those of rows have a shorter limit."""
 TIMED_OUT = 124
-"""Exit code of `timeout` for a process that it ended."""
-SUITES = (
-    "runtime/test",
-    "extension/pybindings/test",
-    "exir/emit/test",
-    "backends/xnnpack/test/ops",
-)
-"""Folders of the wheel whose tests run programs."""
+"""The code of a process that was ended, as of `timeout`."""
 Say = Callable[[str], None]
-
-
-def python_of(place: Path) -> list[str]:
-    """Return the command of the python of a virtual environment, or of this one with a folder of
-    installed packages first."""
-    python = place / "bin" / "python"
-    if python.exists():
-        return [str(python)]
-    if (place / "executorch").is_dir():
-        return ["env", f"PYTHONPATH={place}", sys.executable]
-    raise SystemExit(f"{place}: neither a virtual environment nor a folder with executorch in it")
 
 
 class EndedEarly(Exception):
@@ -46,49 +28,93 @@ class EndedEarly(Exception):
 
 
 def ended(code: int) -> str:
-    """Return how a process under `timeout` ended."""
+    """Return how a process of `streamed` ended."""
     return "reached its time limit" if code == TIMED_OUT else f"ended with {code}"
+
+
+def streamed(command: list[str], seconds: float, **options: Any) -> Generator[str, None, int]:
+    """Yield the lines that a command prints, without their ends, and return its exit code.
+
+    A command that prints no line for some seconds is ended, with all processes of its group. Its
+    messages go to the null device.
+    """
+    child = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+    assert child.stdout is not None
+    is_late = threading.Event()
+
+    def end() -> None:
+        is_late.set()
+        os.killpg(child.pid, signal.SIGKILL)
+
+    line = "its start"
+    while line:
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        line = child.stdout.readline()
+        timer.cancel()
+        if line:
+            yield line.rstrip("\n")
+    code = child.wait()
+    return TIMED_OUT if is_late.is_set() else code
 
 
 @dataclass(frozen=True)
 class Environment:
     """An environment with a release of executorch."""
 
-    python: list[str]
+    python: str
+    paths: tuple[str, ...] = ()
+    """Folders before the packages of this python."""
 
-    def run(self, script: str, *arguments: object, seconds: int) -> "subprocess.Popen[str]":
-        """Start a script of this folder there; its messages go to the null device."""
-        command = [*self.python, str(HERE / script), *map(str, arguments)]
-        return subprocess.Popen(
-            ["timeout", str(seconds), *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+    @classmethod
+    def of(cls, place: Path) -> "Environment":
+        """Return a virtual environment, or this one with a folder of installed packages first."""
+        python = place / "bin" / "python"
+        if python.exists():
+            return cls(str(python))
+        if (place / "executorch").is_dir():
+            return cls(sys.executable, (str(place),))
+        raise SystemExit(f"{place}: neither a virtual environment nor a folder with executorch")
 
-    def snapshot(self) -> changes.Snapshot:
-        """Return what the release consists of."""
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
-            names.write("\n".join(changes.uses()))
-            names.flush()
-            child = self.run("snapshot.py", names.name, seconds=SNAPSHOT_SECONDS)
-            text, _ = child.communicate()
-        if child.returncode:
-            raise SystemExit(f"snapshot.py ended with {child.returncode} in that environment")
-        result: changes.Snapshot = json.loads(text)
-        return result
+    def variables(self, *folders: object) -> dict[str, str]:
+        """Return the variables of processes there; they find modules of more folders, too."""
+        paths = [*self.paths, *map(str, folders), os.environ.get("PYTHONPATH", "")]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
     def lines(self, script: str, *arguments: object) -> Iterator[str]:
         """Yield the lines that a script of this folder prints there.
 
         Raises EndedEarly after the last one if it did not end by itself.
         """
-        child, line = self.run(script, *arguments, seconds=EXPORT_SECONDS), "its start"
-        assert child.stdout is not None
-        for text in child.stdout:
-            yield (line := text.strip())
-        if child.wait():
-            raise EndedEarly(f"{script} {ended(child.returncode)} after {line!r}")
+        command = [self.python, str(HERE / script), *map(str, arguments)]
+        line, rows = "its start", streamed(command, SILENCE_SECONDS, env=self.variables())
+        while True:
+            try:
+                line = next(rows)
+            except StopIteration as end:
+                if end.value:
+                    raise EndedEarly(f"{script} {ended(end.value)} after {line!r}") from None
+                return
+            yield line
+
+    def snapshot(self) -> changes.Snapshot:
+        """Return what the release consists of."""
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
+            names.write("\n".join(changes.uses()))
+            names.flush()
+            try:
+                text = "\n".join(self.lines("snapshot.py", names.name))
+            except EndedEarly as error:
+                raise SystemExit(f"no snapshot: {str(error)[:300]}") from None
+        result: changes.Snapshot = json.loads(text)
+        return result
 
     def export(self, folder: Path, say: Say, names: tuple[str, ...] = ()) -> str:
         """Export the rows of export_programs.py into a folder. Return why rows are missing."""
@@ -113,60 +139,21 @@ class Environment:
         return results, ""
 
     def version(self) -> str:
-        code = "from importlib.metadata import version; print(version('executorch'))"
-        return subprocess.check_output([*self.python, "-c", code], text=True).strip()
+        return self.printed("from importlib.metadata import version; print(version('executorch'))")
 
     def folder(self) -> Path:
         """Return the folder of the release's package."""
-        code = "import executorch; print(list(executorch.__path__)[0])"
-        return Path(subprocess.check_output([*self.python, "-c", code], text=True).strip())
+        return Path(self.printed("import executorch; print(list(executorch.__path__)[0])"))
 
-    def suite(self, name: str, ours: bool) -> tuple[dict[str, str], str]:
-        """Return the outcome of each test of a folder of the wheel, on this runtime or its own, and
-        why tests are missing."""
-        root = self.folder()
-        options = ["-q", "-rA", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=no"]
-        options.append("--continue-on-collection-errors")
-        swap = ["-p", "official_swap"] if ours else []
-        paths = [str(ROOT / "tests" / "official"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-        *before, python = self.python
-        own = [p for part in before if part.startswith("PYTHONPATH=") for p in [part[11:]]]
-        command = [python, "-m", "pytest", *options, *swap, f"--rootdir={root}", str(root / name)]
-        done = subprocess.run(
-            ["timeout", str(SUITE_SECONDS), *command],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([*own, *paths])},
-            capture_output=True,
-            text=True,
-            cwd=tempfile.gettempdir(),
-        )
-        rows = re.findall(r"^(PASSED|FAILED|ERROR) \S*?(\w+\.py::\S+)", done.stdout, re.M)
-        results = {test: outcome for outcome, test in rows}
-        if done.returncode > 1 or not results:  # 1: tests failed
-            return results, f"pytest {ended(done.returncode)} after {len(results)} tests"
-        return results, ""
-
-    def suites(self, say: Say) -> Iterator[tuple[str, str]]:
-        """Yield tests that pass on the release's own runtime only, with their outcomes here, and
-        folders whose tests did not all run."""
-        for name in SUITES:
-            if not (self.folder() / name).is_dir():
-                continue
-            say(f"tests of {name}, on its own runtime")
-            theirs, fault = self.suite(name, ours=False)
-            if fault:
-                yield name, f"on its own runtime, {fault}"
-            say(f"tests of {name}, on this runtime")
-            ours, fault = self.suite(name, ours=True)
-            if fault:
-                yield name, fault
-            for test, outcome in theirs.items():
-                if outcome == "PASSED" and ours.get(test) != "PASSED":
-                    yield f"{name} {test}", ours.get(test, "not run").lower()
+    def printed(self, code: str) -> str:
+        """Return what Python code prints there."""
+        command = [self.python, "-c", code]
+        return subprocess.check_output(command, text=True, env=self.variables()).strip()
 
 
 def here() -> Environment:
     """Return the environment of this process."""
-    return Environment([sys.executable])
+    return Environment(sys.executable)
 
 
 def progress(text: str) -> None:

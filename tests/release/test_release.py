@@ -3,6 +3,7 @@
 import copy
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ import pytest
 from executorch_c import OperatorMissingError
 from tests.plans import Plan, build, load
 from tests.release import __main__ as command
-from tests.release import changes
+from tests.release import changes, suites
 from tests.release.changes import Change, Known
-from tests.release.environment import SUITES, Environment
+from tests.release.environment import TIMED_OUT, Environment, streamed
 
 BASE: dict[str, Any] = {
     "versions": {"executorch": "9.9.9"},
@@ -101,7 +102,7 @@ def script(folder: Path, text: str) -> Environment:
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
-    return Environment([str(path)])
+    return Environment(str(path))
 
 
 def test_a_script_that_ends_early_is_said(tmp_path: Path) -> None:
@@ -114,22 +115,60 @@ def test_a_script_that_ends_early_is_said(tmp_path: Path) -> None:
     assert "reached its time limit" in script(tmp_path, "exit 124").export(tmp_path, texts.append)
 
 
+def test_a_silent_process_is_ended(tmp_path: Path) -> None:
+    """The processes that it started, too."""
+    rows = streamed(["sh", "-c", f"echo one; (sleep 3; touch {tmp_path}/late) & wait"], 0.5)
+    lines = []
+    with pytest.raises(StopIteration) as end:
+        while True:
+            lines.append(next(rows))
+    assert (lines, end.value.value) == (["one"], TIMED_OUT)
+    time.sleep(3)
+    assert not (tmp_path / "late").exists()
+
+
+def suites_of(folder: Path, tests: str) -> list[tuple[str, str]]:
+    """Return the differences of a wheel with one file of tests; `ours` is True on this runtime."""
+    root = folder / "executorch"
+    place = root / suites.SUITES[0]
+    place.mkdir(parents=True)
+    (root / "__init__.py").touch()
+    body = "import os, sys\n\nours = 'official_swap' in sys.modules\n\n\n"
+    (place / "test_a.py").write_text(body + tests)
+    swap = folder / "official_swap.py"
+    swap.touch()
+    return list(suites.differences(Environment(sys.executable, (str(folder),)), lambda text: None))
+
+
+def test_tests_that_pass_there_only_are_found(tmp_path: Path) -> None:
+    """A test that ends the process does not take the other ones with it."""
+    tests = (
+        "def test_one():\n    assert not ours",
+        "def test_two():\n    assert ours",
+        "def test_three():\n    ours and os._exit(7)",
+        "def test_four():\n    ours or os._exit(7)",
+        "def test_five():\n    print('start', flush=True)",
+        "def test_six():\n    assert not ours",
+    )
+    name = f"{suites.SUITES[0]}/test_a.py"
+    assert suites_of(tmp_path, "\n\n\n".join(tests)) == [
+        (f"{name}::test_one", "failed"),
+        (f"{name}::test_three", "ended with 7"),
+        (f"{name}::test_six", "failed"),
+    ]
+
+
 @pytest.mark.parametrize(
-    ("pytests", "faults"),
+    ("tests", "faults"),
     [
-        ("echo 'PASSED /a/test_a.py::one'; exit 1", []),
-        (
-            "echo 'PASSED /a/test_a.py::one'; exit 124",
-            ["on its own runtime, pytest reached", "pytest reached"],
-        ),
-        ("exit 5", ["on its own runtime, pytest ended with 5 after 0 tests", "pytest ended"]),
+        ("ours and os._exit(7)", ["pytest ended with 7 after 0 tests"]),
+        ("", ["on its own runtime, pytest ended with 5 after 0 tests", "pytest ended with 5"]),
     ],
 )
-def test_tests_that_did_not_run_are_said(tmp_path: Path, pytests: str, faults: list[str]) -> None:
-    (tmp_path / SUITES[0]).mkdir(parents=True)
-    other = script(tmp_path, f'[ "$1" = -c ] && echo {tmp_path} && exit; {pytests}')
-    rows = [text for _, text in other.suites(lambda text: None)]
-    assert len(rows) == len(faults) and all(map(str.startswith, rows, faults)), rows
+def test_tests_that_did_not_run_are_said(tmp_path: Path, tests: str, faults: list[str]) -> None:
+    rows = [text for _, text in suites_of(tmp_path, f"{tests}\n\n\n" + "def test_one(): pass" * bool(tests))]
+    assert len(rows) == len(faults) + bool(tests)
+    assert all(map(str.startswith, rows, faults)), rows
 
 
 def test_unknown_changes_are_printed_as_they_are_found(
