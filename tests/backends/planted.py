@@ -20,7 +20,7 @@ from executorch_c._eager_caches import kept_caches
 from executorch_c.check import flows
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.debug._judge import layer_of
-from tests.backends import scheme_rows
+from tests.backends import scheme_rows, vendor_packages
 from tests.models import cache_models, flow_models, plain_models
 
 LAYERS = ("aten.conv", "aten.linear", "aten.lstm", "aten.embedding", "aten.mm.")
@@ -422,6 +422,13 @@ def rows(scheme: Scheme) -> Iterator[tuple[str, int]]:
         yield model_name, (start + at) % len(scheme.faults)
 
 
+def missing(scheme: Scheme) -> tuple[str, ...]:
+    """Return the packages that a scheme's flow needs, if one is missing that has no stand-in."""
+    row = flows.FLOWS[scheme.flow]
+    with vendor_packages.installed():
+        return () if row.is_installed else row.packages
+
+
 @dataclass
 class Outcome:
     """Results of the checks of a right program, and of the same program with a fault."""
@@ -455,7 +462,7 @@ def outcome(scheme: Scheme, model_name: str, number: int) -> Outcome:
     options: dict[str, Any] = {"flow": scheme.flow, "n_random": 1, "progress": False}
     options |= {"real_inputs": [(x,) for x in inputs[1:3]], **dict(scheme.options)}
     faults = scheme.faults[number:] + scheme.faults[:number]
-    with torch.no_grad(), scheme.scope(model_name):
+    with torch.no_grad(), scheme.scope(model_name), vendor_packages.installed():
         right = check_model(model, (inputs[0],), **options)
         at = scheme.models.index(model_name)
         with planted(scheme.flow, faults, at, inputs[:3]) as places:

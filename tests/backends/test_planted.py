@@ -14,15 +14,7 @@ from executorch_c.check import flows
 from tests import ROOT
 from tests.backends import planted
 
-NOT_MEASURED = {"mtk", "neutron"}
-"""Schemes whose rows have not run: their vendors' packages are not to be had here. The others have
-lines in docs/tolerances.md."""
-ROWS = [
-    (scheme, *row)
-    for scheme in planted.SCHEMES
-    if scheme.name not in NOT_MEASURED
-    for row in planted.rows(scheme)
-]
+ROWS = [(scheme, *row) for scheme in planted.SCHEMES for row in planted.rows(scheme)]
 CHEAP = {("native-package", "decoder"), ("mlx", "mlp")}
 """Rows that always run."""
 
@@ -36,10 +28,9 @@ CHEAP = {("native-package", "decoder"), ("mlx", "mlp")}
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_fault_is_found_and_named(scheme: planted.Scheme, model_name: str, number: int) -> None:
-    row = flows.FLOWS[scheme.flow]
-    if not row.is_installed:
-        pytest.skip(f"needs {', '.join(row.packages)}")
-    result = planted.outcome(scheme, model_name, number)
+    if missing := planted.missing(scheme):
+        pytest.skip(f"needs {', '.join(missing)}")
+    row, result = flows.FLOWS[scheme.flow], planted.outcome(scheme, model_name, number)
     assert result.is_right, result.text
     assert not row.leaves_out or row.leaves_out in result.notes
 
@@ -54,7 +45,7 @@ def test_the_documentation_has_the_measured_schemes() -> None:
 def main(names: list[str]) -> None:
     logging.disable(logging.WARNING)
     for scheme in planted.SCHEMES:
-        if names and scheme.name not in names or not flows.FLOWS[scheme.flow].is_installed:
+        if names and scheme.name not in names or planted.missing(scheme):
             continue
         counts = [0, 0, 0]
         for model_name, number in planted.rows(scheme):
