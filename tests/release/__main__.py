@@ -1,6 +1,6 @@
 """Changes of another release of executorch, and which of them are unknown here.
 
-    python -m tests.release --wheel DIR_OR_VENV [--json] [--all]
+    python -m tests.release --wheel DIR_OR_VENV [--steps STEP...] [--json] [--all]
 
 The environment is a virtual environment, or a folder of `pip install --target`. Compared with the
 executorch of this environment: schemas, operators, backends, passes, dialects, the Python API, and
@@ -12,7 +12,7 @@ the end of each step, and nothing if all is known; exits with 1 if something is 
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.release import changes, environment, golden, suites
@@ -27,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="python -m tests.release", description=lines[0])
     result.add_argument("--wheel", type=Path, required=True, metavar="DIR_OR_VENV")
     result.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
+    result.add_argument("--examples", nargs="+", default=(), metavar="NAME", help="default: all")
     result.add_argument("--all", action="store_true", help="known changes, too, with reasons")
     result.add_argument("--json", action="store_true", help="all changes and faults as JSON")
     result.add_argument("--keep", action="store_true", help="add the programs to golden/RELEASE")
@@ -48,17 +49,18 @@ def changed_programs(other: environment.Environment, release: str, keep: bool) -
     return rows
 
 
-def changed_examples(other: environment.Environment) -> list[Change]:
-    """Return a row for each flow and example that runs with this release, but not with the other;
-    of a row that only the other has, if it does not run."""
-    before, _ = environment.here().examples(environment.progress)
-    after, missing = other.examples(environment.progress)
-    rows = [Change("examples", "examples.py", "fault", missing)] if missing else []
-    return rows + [
-        Change("examples", name, "fault", result)
-        for name, result in after.items()
-        if result != "ok" and before.get(name, "ok") == "ok"
-    ]
+def changed_examples(other: environment.Environment, names: Sequence[str]) -> Iterator[Change]:
+    """Yield a row for each flow and example that runs with this release, but not with the other;
+    of a row that only the other has, if it does not run; and known rows of those that neither runs.
+    """
+    before, _ = environment.here().examples(environment.progress, names)
+    after, missing = other.examples(environment.progress, names)
+    if missing:
+        yield Change("examples", "examples.py", "fault", missing)
+    for name, result in after.items():
+        if result != "ok":
+            same = before.get(name, "ok") != "ok"
+            yield Change("examples", name, "not run by either" if same else "fault", result)
 
 
 def found(
@@ -73,7 +75,7 @@ def found(
     if "programs" in args.steps:
         yield from changed_programs(other, release, args.keep)
     if "examples" in args.steps:
-        yield from changed_examples(other)
+        yield from changed_examples(other, args.examples)
     if "suites" in args.steps:
         for test, outcome in suites.differences(other, environment.progress):
             yield Change("suites", test, "fault", outcome)

@@ -165,6 +165,8 @@ class Known:
         """Return the table that has a change, or nothing."""
         if change.what == "gone" and change.part != "uses":
             return "nothing here needs it of the release: programs of it are in golden/"
+        if change.what == "not run by either":
+            return "the installed release does not run it here, either"
         if change.part == "schemas":
             path, _, declaration = change.name.partition(" ")
             known = fields_here(path)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,12 +125,12 @@ class Environment:
             return str(error)
         return ""
 
-    def examples(self, say: Say) -> tuple[dict[str, str], str]:
+    def examples(self, say: Say, names: Sequence[str] = ()) -> tuple[dict[str, str], str]:
         """Return what each flow and each example of the wheel gives there, on this runtime, and why
         rows are missing."""
         results = {}
         try:
-            for line in self.lines("examples.py", ROOT):
+            for line in self.lines("examples.py", ROOT, *names):
                 name, _, result = line.partition("\t")
                 results[name] = result
                 say(name)

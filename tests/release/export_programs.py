@@ -23,7 +23,9 @@ import numpy as np
 import torch
 from torch import nn
 
-SECONDS = 240
+PROCESSOR_SECONDS = 240
+SECONDS = 800
+"""Less than the silence after which this script is ended."""
 
 
 class Row:
@@ -420,6 +422,7 @@ def export(name, folder):
 
 def child(name, folder):
     """Export a row in this process, which ends after it."""
+    signal.setitimer(signal.ITIMER_PROF, PROCESSOR_SECONDS)
     signal.alarm(SECONDS)
     try:
         export(name, folder)

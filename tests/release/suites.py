@@ -1,7 +1,7 @@
 """Tests of a release's wheel, on its own runtime and on this one."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests import ROOT
 from tests.release.environment import HERE, SILENCE_SECONDS, Environment, Say, ended, streamed
@@ -29,9 +29,7 @@ def command(other: Environment, name: str, ours: bool, done: Outcomes) -> list[s
     return [other.python, "-m", "pytest", *options, *left_out, str(root / name)]
 
 
-def run(
-    other: Environment, name: str, ours: bool, done: Outcomes, say: Say
-) -> tuple[str, int]:
+def run(other: Environment, name: str, ours: bool, done: Outcomes, say: Say) -> tuple[str, int]:
     """Add the outcomes of tests to `done`, and return the test in which the process ended, or
     nothing, and its exit code."""
     rows = streamed(
@@ -53,13 +51,15 @@ def run(
         return running, end.value
 
 
-def suite(other: Environment, name: str, ours: bool, say: Say) -> tuple[Outcomes, str]:
-    """Return the outcome of each test of a folder of the wheel, on this runtime or its own, and
-    why tests are missing.
+def suite(
+    other: Environment, name: str, ours: bool, say: Say, done: Iterable[str] = ()
+) -> tuple[Outcomes, str]:
+    """Return the outcome of each test of a folder of the wheel that is not done, on this runtime or
+    its own, and why tests are missing.
 
     Where a test ends the process, another one runs the rest.
     """
-    results: Outcomes = {}
+    results: Outcomes = dict.fromkeys(done, "passed")
     while True:
         running, code = run(other, name, ours, results, say)
         if results and code in (0, 1, NO_TESTS):  # 1: tests failed
@@ -71,16 +71,20 @@ def suite(other: Environment, name: str, ours: bool, say: Say) -> tuple[Outcomes
 
 def differences(other: Environment, say: Say) -> Iterator[tuple[str, str]]:
     """Yield tests that pass on the release's own runtime only, with their outcomes here, and
-    folders whose tests did not all run."""
+    folders whose tests did not all run.
+
+    Its own runtime runs those that do not pass here.
+    """
     for name in SUITES:
         if not (other.folder() / name).is_dir():
             continue
-        theirs, fault = suite(other, name, False, say)
-        if fault:
-            yield name, f"on its own runtime, {fault}"
         ours, fault = suite(other, name, True, say)
         if fault:
             yield name, fault
+        passed = [test for test, outcome in ours.items() if outcome == "passed"]
+        theirs, fault = suite(other, name, False, say, passed)
+        if fault:
+            yield name, f"on its own runtime, {fault}"
         for test, outcome in theirs.items():
-            if outcome == "passed" and ours.get(test) != "passed":
+            if outcome == "passed" and test not in passed:
                 yield test, ours.get(test, "not run")
