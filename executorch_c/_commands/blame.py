@@ -44,7 +44,7 @@ def add(commands: _arguments.Commands) -> None:
     _devices.add(parser)
     _probes.add(parser)
     _arguments.add_rows(parser)
-    _arguments.add_results(parser)
+    _arguments.add_results(parser, picture=True)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c._render.figures import NothingToDraw
 from executorch_c.blame.verdict import VERDICTS, Fault
 from executorch_c.compare import verdicts
+from executorch_c.compare.drawn import DrawnOutput, DrawsOutputs
 from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from executorch_c.debug.report import ErrorReport
 
 HEAD = (
@@ -78,7 +83,7 @@ def _figure(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class BlameReport(JudgedReport[BlameRow]):
+class BlameReport(DrawsOutputs, JudgedReport[BlameRow]):
     """Who is at fault where a device computes something else than the model.
 
     Prints as a short table, in a notebook too; iterates over the rows: outputs, then nodes.
@@ -100,6 +105,13 @@ class BlameReport(JudgedReport[BlameRow]):
     notes: tuple[str, ...] = ()
     payload: ErrorReport | None = field(default=None, repr=False)
     """The report of `explain` on the payload; None without a model."""
+    outputs: tuple[DrawnOutput, ...] = field(default=(), repr=False)
+    """Each output of its worst run beside the payload's here, for plots; the worst is the first."""
+
+    PLOTS: ClassVar[Mapping[str, str]] = {
+        "errors": "error of each output and node of the device",
+        **DrawsOutputs.PLOTS,
+    }
 
     @property
     def verdict(self) -> verdicts.Verdict:
@@ -150,18 +162,42 @@ class BlameReport(JudgedReport[BlameRow]):
         """Return the heading of its page."""
         return self.title
 
+    def _plot_errors(self, ax: Axes | None = None) -> Figure:
+        """Draw the error of the device at each output and node, the error here, and the limit."""
+        from executorch_c.plotting import nodes
+
+        series: dict[str, list[float | None]]
+        series = {"device": [row.device.relative for row in self.rows]}
+        here = [None if row.here is None else row.here.relative for row in self.rows]
+        if here != [None] * len(here):
+            series["here"] = here
+        names = [f"{row.where} {row.name}".rstrip() for row in self.rows]
+        wrong = (i for i, row in enumerate(self.rows) if not row.ok and row.where[:6] != "output")
+        limits = [row.device.limit or None for row in self.rows]
+        return nodes.node_errors(names, series, limits=limits, first=next(wrong, None), ax=ax)
+
+    def _drawn(self, output: int | None = None) -> DrawnOutput:
+        """Return an output to draw: of an index, or the worst."""
+        known = (one for one in self.outputs if output in (None, one.index))
+        found = next(known, None)
+        if found is None:
+            raise NothingToDraw(f"no output {'' if output is None else output} of the device")
+        return found
+
     def _repr_html_(self) -> str:
         finding = _html.verdict(self.verdict, self.summary())
         caption = _html.lines(_html.tag("b", self.title), finding, *self.notes)
-        return self._html_table(caption, self.shown())
+        pictures = () if self.ok else self.pictures("errors", "output")
+        return _html.together(self._html_table(caption, self.shown()), *pictures)
 
     def _html_table(self, caption: object, rows: Sequence[BlameRow]) -> _html.Markup:
         cells: _html.Rows = [list[object](row.cells()) for row in rows]
         return _html.table(caption, *_html.without_empty(list(HEAD), cells, TEXT_COLUMNS))
 
     def sections(self) -> Iterator[object]:
-        """Yield the parts of its page after the finding: the table, notes, and the payload's own
-        nodes where it is at fault."""
+        """Yield the parts of its page after the finding: plots, the table, notes, and the payload's
+        own nodes where it is at fault."""
+        yield from self.pictures("errors", "output")
         yield self._html_table("outputs and nodes of the device", self.rows)
         yield from self.notes
         if self.payload is not None and not self.payload.ok:

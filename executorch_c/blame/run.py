@@ -10,7 +10,7 @@ long: the docstring of blame is its reference
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from executorch_c.blame.locating import Departure, compare_nodes
 from executorch_c.blame.page import Places, draw
 from executorch_c.blame.replay import Replay
 from executorch_c.blame.report import BlameReport, BlameRow
+from executorch_c.compare.drawn import DrawnOutput
 from executorch_c.compare.limits import DEVICE_RUNS
 from executorch_c.compare.metrics import ErrorMetrics, measure_size
 from executorch_c.inspect.events import EventPlaces
@@ -221,7 +222,25 @@ def _report(
     finding = _FINDINGS[fault](evidence, leaving, reason)
     notes = tuple(_notes(evidence, runs, leaving, fault))
     head = f"{title}, method '{name}': {plural(len(runs), 'run')} of a device"
-    return BlameReport(head, fault, tuple(rows), finding, first, suspects, notes, evidence.payload)
+    drawn = tuple(_drawn(runs, evidence, here))
+    return BlameReport(
+        head, fault, tuple(rows), finding, first, suspects, notes, evidence.payload, drawn
+    )
+
+
+def _drawn(
+    runs: Sequence[DeviceValues], evidence: _verdict.Evidence, here: _Program
+) -> Iterator[DrawnOutput]:
+    """Yield each output of its worst run beside the payload's, the worst first."""
+    seen = set[int]()
+    for row in sorted((row for rows in evidence.errors for row in rows), key=_rank, reverse=True):
+        value, spread = runs[row.run].outputs[row.output], here.spreads[row.output]
+        if row.output not in seen and value is not None and spread is not None:
+            seen.add(row.output)
+            actual, exact, limits = spread.beside(value)
+            run = f" of run {row.run}" if len(runs) > 1 else ""
+            title = f"output {row.output}{run} on the device, beside the payload's here"
+            yield DrawnOutput(title, actual, exact, limits.limit, row.output)
 
 
 def _output_rows(

@@ -24,6 +24,8 @@ class DrawnOutput:
     actual: object
     expected: object
     limit: Array | float | None
+    index: int = 0
+    """Number of the output."""
 
 
 def drawn_output(
@@ -48,7 +50,7 @@ def drawn_output(
     one, ours, theirs = max(known, key=lambda row: row[0].badness())
     limit = None if one.tolerance is None else one.tolerance.limit
     name = f"{title}: {one.title}" if title else one.title
-    return DrawnOutput(f"{name}, {one.verdict}", ours, theirs, limit)
+    return DrawnOutput(f"{name}, {one.verdict}", ours, theirs, limit, one.index)
 
 
 class DrawsOutputs:

@@ -301,6 +301,21 @@ def test_reports(pte: bytes, outputs: list[Any]) -> None:
     assert report.rows_as_dicts()[0]["verdict"] == "leaves" and len(report) == 1
 
 
+def test_plots(pte: bytes, outputs: list[Any]) -> None:
+    pytest.importorskip("matplotlib")
+    wrong = [outputs[0].copy()]
+    wrong[0][1:] = 0
+    report = blame(None, [X.numpy()], program=pte, device=[outputs, wrong], progress=False)
+    [bar, *_] = report.plot("error_map").axes
+    shown = bar.images[0].get_array()
+    assert shown.mask[0].all() and not shown.mask[1:].any(), "the first row is right"
+    title = report.plot("output").get_suptitle()
+    assert title == "output 0 of run 1 on the device, beside the payload's here"
+    drawn = zip(report.plot().axes[0].lines[0].get_ydata(), report.rows)
+    assert all(at == row.device.relative for at, row in drawn if row.device.relative)
+    assert report.to_html().count("<img") == 2
+
+
 def test_wrong_calls(pte: bytes, outputs: list[Any]) -> None:
     for options, kind, text in (
         ({}, ValueError, "no run of a device: pass `device` or `etdump`"),
