@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_SVG_BYTES = 150_000
 """Largest picture that a page embeds as SVG; larger ones are PNG."""
+MAX_SVG_SHAPES = 2000
+"""Most bars and points of a picture that is tried as SVG, whose writing takes long."""
 DPI = 110
 """Dots per inch of PNG in pages."""
 
@@ -66,12 +68,20 @@ def figure_of(axes: Axes) -> Figure:
 def image(drawn: Figure, about: str, kind: str | None = None) -> Markup:
     """Return an <img> with embedded data: "svg", or "png" for a picture with many elements; by
     default what fits."""
+    if kind is None and _shapes(drawn) > MAX_SVG_SHAPES:
+        kind = "png"
     data = _data(drawn, kind or "svg")
     if kind is None and len(data) > MAX_SVG_BYTES:
         kind, data = "png", _data(drawn, "png")
     mime = {"svg": "svg+xml", "png": "png"}[kind or "svg"]
     text = base64.b64encode(data).decode()
     return Markup(f'<img alt="{escape(about)}" src="data:image/{mime};base64,{text}">')
+
+
+def _shapes(drawn: Figure) -> int:
+    """Return the number of bars and points."""
+    collections = [one for axes in drawn.axes for one in axes.collections]
+    return sum(max(len(one.get_paths()), len(one.get_offsets())) for one in collections)
 
 
 def _data(drawn: Figure, kind: str) -> bytes:

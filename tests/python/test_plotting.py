@@ -250,6 +250,12 @@ def test_many_operators_share_a_row() -> None:
     plotting.timeline([]).draw_without_rendering()
 
 
+def test_pictures_of_many_shapes_are_png() -> None:
+    few = plotting.timeline([plotting.Span(("op",), i, 1) for i in range(10)])
+    many = plotting.timeline([plotting.Span(("op",), i, 1) for i in range(3000)])
+    assert "image/svg" in few._repr_html_() and "image/png" in many._repr_html_()
+
+
 # ---- reports ------------------------------------------------------------------------------------
 
 
