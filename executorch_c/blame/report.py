@@ -57,6 +57,8 @@ class BlameRow:
     device_seconds: float | None = None
     seconds: float | None = None
     """Times on the device, and here."""
+    pattern: str = ""
+    """How a wrong value differs from the expected one: "[:, 4:8] of [1, 16], zeros"."""
 
     @property
     def ok(self) -> bool:
@@ -217,6 +219,7 @@ class BlameReport(DrawsOutputs, JudgedReport[BlameRow]):
                 "error_here": None if row.here is None else row.here.relative,
                 "device_seconds": row.device_seconds,
                 "seconds": row.seconds,
+                "pattern": row.pattern,
             }
             for row in self.rows
         ]

@@ -269,6 +269,7 @@ def _output_rows(
                     _error_here(ours, eager, number),
                     float(np.median(times)) if times else None,
                     here.seconds.get(""),
+                    row.pattern,
                 )
             )
     return out
@@ -311,6 +312,7 @@ def _node_rows(
             ours.get(_where(node.place)),
             None if judged is None else judged.node_seconds.get(node.place.id),
             here.seconds.get(node.place.id),
+            node.pattern,
         )
         for node in evidence.nodes
     ]

@@ -41,6 +41,7 @@ from executorch_c.inspect.etdump_events import (
 )
 from executorch_c.inspect.etrecord import FORWARD, EdgeNode, ETRecord, Handles, read_etrecord
 from executorch_c.report import Origin, Report
+from executorch_c.inspect.where import Where
 
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
@@ -213,10 +214,9 @@ class ETDump(Report):
     def _cells(self, block: EventBlock) -> list[list[str]]:
         ticks = self._unit()[1]
         total = sum(sum(row.ticks) for row in block.rows if row.name == CALL)
-        has_chains = len({row.chain for row in block.rows} - {NO_CHAIN}) > 1
         return [
             [
-                _place(row, has_chains),
+                _place(row),
                 "  " * (row.delegate_id is not None) + _shown_name(row),
                 f"{len(row.ticks):,}",
                 *(_time(value / ticks) for value in (row.min, row.avg, row.max)),
@@ -423,11 +423,11 @@ def _in_order(rows: Iterable[EventRow]) -> list[EventRow]:
     return shown
 
 
-def _place(row: EventRow, has_chains: bool) -> str:
-    """Return the instruction, with its chain if there are several; empty for nodes and calls."""
+def _place(row: EventRow) -> str:
+    """Return the id of an instruction; empty for nodes and calls."""
     if row.delegate_id is not None or row.instruction < 0 or row.chain == NO_CHAIN:
         return ""
-    return f"{row.chain}:{row.instruction}" if has_chains else str(row.instruction)
+    return Where(row.instruction, chain=row.chain).id
 
 
 def _listed(texts: Iterable[str]) -> str:

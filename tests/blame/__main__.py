@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -72,12 +73,21 @@ def _size(case: planted.Case) -> str:
     return f"change of {small} to {large}" if case.size < large else f"change above {large}"
 
 
+def timely(cases: Iterable[planted.Case], minutes: float | None) -> Iterator[planted.Case]:
+    """Yield cases until the time is over."""
+    start = time.monotonic()
+    for case in cases:
+        yield case
+        if minutes is not None and time.monotonic() - start > 60 * minutes:
+            return
+
+
 def with_faults(
-    chosen: list[Unit], count: int, seed: int, kinds: Sequence[str]
+    chosen: list[Unit], count: int, args: argparse.Namespace, kinds: Sequence[str]
 ) -> tuple[Rates, list[str]]:
     """Plant faults; return rates by kind, scheme, model and size, and the misses."""
     rates, misses = Rates(), []
-    for case in planted.drawn(chosen, count, seed, kinds):
+    for case in timely(planted.drawn(chosen, count, args.seed, kinds), args.minutes):
         alone, located = judged.ask(case, False), judged.ask(case, True)
         right, near = alone.is_right(case), located.is_near()
         for group in ("all", case.kind, case.unit.scheme, case.unit.model, _size(case)):
@@ -90,22 +100,24 @@ def with_faults(
     return rates, misses
 
 
-def without_faults(chosen: list[Unit], count: int, seed: int) -> tuple[int, list[str]]:
+def without_faults(chosen: list[Unit], args: argparse.Namespace) -> tuple[int, list[str]]:
     """Run healthy devices; return their number, and those that are accused."""
     accused, number = [], 0
-    for case in planted.drawn_healthy(chosen, count, seed):
+    for case in timely(planted.drawn_healthy(chosen, args.healthy, args.seed), args.minutes):
         answers = [judged.ask(case, False), judged.ask(case, True)]
         number += 1
         wrong = [answer for answer in answers if not answer.is_right(case)]
         if wrong:
             accused.append(f"{case.title}, {case.arithmetic}: {wrong[0].finding}")
-        print(".", end="", flush=True, file=sys.stderr)
+        print("!" if wrong else ".", end="", flush=True, file=sys.stderr)
     return number, accused
 
 
-def tables(chosen: list[Unit], count: int, seed: int, kinds: Sequence[str]) -> list[str]:
+def tables(
+    chosen: list[Unit], count: int, args: argparse.Namespace, kinds: Sequence[str]
+) -> list[str]:
     """Return the results of faults of some kinds in Markdown."""
-    rates, misses = with_faults(chosen, count, seed, kinds)
+    rates, misses = with_faults(chosen, count, args, kinds)
     schemes = sorted({unit.scheme for unit in chosen})
     lines = [
         *rates.table("all", ["all"]),
@@ -114,12 +126,12 @@ def tables(chosen: list[Unit], count: int, seed: int, kinds: Sequence[str]) -> l
         *rates.table("model", sorted({unit.model for unit in chosen})),
         *rates.table("size", sorted(group for group in rates.counts if group.startswith("change"))),
     ]
-    return [*lines, "Wrong answers:", "", *(f"* {miss}" for miss in misses), ""]
+    return [*lines, "Wrong answers:", "", *(f"* {miss}" for miss in misses or ["none"]), ""]
 
 
 def report(chosen: list[Unit], args: argparse.Namespace) -> str:
     """Return the results in Markdown."""
-    number, accused = without_faults(chosen, args.healthy, args.seed)
+    number, accused = without_faults(chosen, args)
     lines = [
         "# Error rates of `blame` on simulated devices",
         "",
@@ -137,7 +149,7 @@ def report(chosen: list[Unit], args: argparse.Namespace) -> str:
     )
     for title, count, kinds in parts:
         if count:
-            lines += [f"## {title}", "", *tables(chosen, count, args.seed, kinds)]
+            lines += [f"## {title}", "", *tables(chosen, count, args, kinds)]
     return "\n".join(lines)
 
 
@@ -149,6 +161,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", type=int, default=2, help="seeds of weights")
     parser.add_argument("--programs", type=int, help="exported programs; default: all")
+    parser.add_argument("--minutes", type=float, help="time of each part; default: no limit")
     parser.add_argument("--results", type=Path, metavar="FILE", help="write the tables")
     args = parser.parse_args()
     text = report(available(args.weights, args.programs), args)

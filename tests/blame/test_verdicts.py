@@ -298,7 +298,9 @@ def test_reports(pte: bytes, outputs: list[Any]) -> None:
     report = blame(None, [X.numpy()], program=pte, device=[wrong, wrong], progress=False)
     assert all(len(line) <= 80 for line in str(report).splitlines())
     assert "device error" in report._repr_html_() and "leaves" in report._repr_html_()
-    assert report.rows_as_dicts()[0]["verdict"] == "leaves" and len(report) == 1
+    row = report.rows_as_dicts()[0]
+    assert row["verdict"] == "leaves" and row["pattern"] == "the expected values plus 1"
+    assert len(report) == 1 and str(row["pattern"]) in report._repr_html_()
 
 
 def test_plots(pte: bytes, outputs: list[Any]) -> None:
