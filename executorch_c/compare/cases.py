@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c._render.figures import NothingToDraw
 from executorch_c.compare import policies as _policies
 from executorch_c.compare import verdicts
 from executorch_c.compare.comparison import FIGURES, Comparison
+from executorch_c.compare.drawn import DrawnOutput, DrawsOutputs, drawn_output
 from executorch_c.compare.requiring import settled
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import JudgedReport
@@ -69,7 +71,7 @@ class ComparedCase:
 
 
 @dataclass(frozen=True)
-class CaseComparisons(JudgedReport[ComparedCase]):
+class CaseComparisons(DrawsOutputs, JudgedReport[ComparedCase]):
     """All cases of a validation. Prints as a table, in a notebook too; bool() is `ok`."""
 
     ROWS = "cases"
@@ -145,6 +147,16 @@ class CaseComparisons(JudgedReport[ComparedCase]):
     def __repr__(self) -> str:
         return f"<executorch_c.testing.CaseComparisons: {self.summary()}>"
 
+    def _drawn(self, output: int | None = None, case: ComparedCase | None = None) -> DrawnOutput:
+        """Return an output to draw: of an index, or the one with the largest error; of a case that
+        differs, by default the worst."""
+        known = [one for one in self.cases if one.actual and (case is None or one is case)]
+        if not known:
+            raise NothingToDraw("outputs are kept of cases that differ, and there is none")
+        one = max(known, key=ComparedCase.badness)
+        assert one.comparison is not None
+        return drawn_output(one.comparison, one.actual, one.expected, output, one.name)
+
     def heading(self) -> str:
         """Return the heading of its page."""
         return self.title
@@ -153,8 +165,10 @@ class CaseComparisons(JudgedReport[ComparedCase]):
         return _html.table(caption, HEAD, [case.row() for case in self.cases], TEXT_COLUMNS)
 
     def sections(self) -> Iterator[_html.Markup]:
-        """Yield the parts of its page after the finding: the cases, those that differ."""
+        """Yield the parts of its page after the finding: the cases, a picture of the worst, those
+        that differ."""
         yield self._html_table("cases")
+        yield from self.pictures("output")
         yield from _policies.html_table(self.requirements())
         for case in self.failures:
             if case.comparison is not None:
@@ -164,7 +178,8 @@ class CaseComparisons(JudgedReport[ComparedCase]):
         caption = _html.verdict(self.verdict, self.summary())
         remarks = (_html.tag("p", line) for line in self.problems())
         required = _policies.html_table(self.requirements())
-        return _html.together(self._html_table(caption), *required, *remarks)
+        pictures = self.pictures("output")
+        return _html.together(self._html_table(caption), *required, *remarks, *pictures)
 
     def as_dict(self) -> dict[str, Any]:
         """Return {"verdict", "ok", "by_default", "requirements", "notes", "cases": [{"name",

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure  # noqa: E402
 from executorch_c import plotting  # noqa: E402
 from executorch_c._render import axes as _axes  # noqa: E402
 from executorch_c._render.axes import Scale  # noqa: E402
-from executorch_c.testing import compare  # noqa: E402
+from executorch_c.testing import CaseComparisons, ComparedCase, compare  # noqa: E402
 
 EXPECTED = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 ACTUAL = EXPECTED.copy()
@@ -275,6 +275,21 @@ def test_a_comparison_draws_its_worst_output() -> None:
         result.plot(ax=axes)
     with pytest.raises(TypeError):
         result.plot("scatter", target_db=3)
+
+
+def test_cases_draw_the_worst_that_differs() -> None:
+    cases = [
+        ComparedCase("right", compare(EXPECTED, EXPECTED)),
+        ComparedCase("small", compare(EXPECTED + 1, EXPECTED), None, (EXPECTED + 1,), (EXPECTED,)),
+        ComparedCase("large", compare(EXPECTED * 9, EXPECTED), None, (EXPECTED * 9,), (EXPECTED,)),
+    ]
+    result = CaseComparisons("title", "forward", tuple(cases))
+    assert result.plot().get_suptitle() == "large: output 0, differ"
+    assert cells(result.plot("error_map", case=cases[1])).max() == 1
+    with pytest.raises(ValueError, match="there is none"):
+        result.plot(case=cases[0])
+    assert result.to_html().count("<img") == 1
+    assert "<img" not in CaseComparisons("title", "forward", tuple(cases[:1])).to_html()
 
 
 def test_outputs_without_an_error_have_no_picture() -> None:
