@@ -1,11 +1,13 @@
 """Files of inputs: a reader for each extension, and the order of named arrays.
 
 Images and recordings are read as they are: an image of another size, or one for an input of floats
-without mean and deviation, is refused.
+without mean and deviation, is refused. An outline has the shapes and dtypes of a file's arrays,
+from its headers: what is wrong with a file is known before its elements are read.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import tokenize
 import zipfile
@@ -82,29 +84,79 @@ class Normalization:
 
 
 Arrays: TypeAlias = "dict[str, Array]"
-Reader: TypeAlias = "Callable[[str, Sequence[Target], Normalization], Arrays]"
-"""Returns the arrays of a file by name; of a single array, under the name ""."""
+Reader: TypeAlias = "Callable[[str, Sequence[Target], Normalization, bool], Arrays]"
+"""Returns the arrays of a file by name; of a single array, under the name "". The last argument
+asks for the outline."""
 
 
 # ---- arrays -----------------------------------------------------------------------------------
 
 
-def read_arrays(path: str) -> Arrays:
-    """Return the arrays of an .npz file by name, or the array of an .npy file under the name ""."""
+@contextmanager
+def _damaged(path: str) -> Iterator[None]:
+    """Raise ValueError for the exceptions of numpy.load for a damaged file."""
     try:
-        loaded = np.load(path)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
+        yield
     except DAMAGED as error:
         # numpy takes any other file for a pickle, and advises to load it
         why = "another kind of file" if "contains pickled" in str(error) else error
         raise ValueError(f"{path}: not an .npz or .npy file of arrays ({why})") from error
 
 
-def _read_arrays(path: str, _: Sequence[Target], __: Normalization) -> Arrays:
-    return read_arrays(path)
+def read_arrays(path: str) -> Arrays:
+    """Return the arrays of an .npz file by name, or the array of an .npy file under the name ""."""
+    with _damaged(path):
+        loaded = np.load(path)
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+
+
+def _outline(shape: Sequence[int], dtype: Any) -> Array:
+    """Return an array of one zero, in memory, repeated to a shape."""
+    return np.broadcast_to(np.zeros((), dtype), tuple(shape))
+
+
+def _outline_of(path: str) -> Arrays:
+    with _damaged(path):
+        loaded = np.load(path, mmap_mode="r")
+        if isinstance(loaded, np.ndarray):
+            return {"": _outline(loaded.shape, loaded.dtype)}
+        with loaded:
+            entries = loaded.zip.namelist()
+            return {
+                name: _outline_entry(loaded.zip, f"{name}.npy")
+                if f"{name}.npy" in entries
+                else loaded[name]
+                for name in loaded.files
+            }
+
+
+def _outline_entry(archive: zipfile.ZipFile, entry: str) -> Array:
+    """Return the outline of an array in an .npz file. Raises those of DAMAGED."""
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in HEADERS:
+            return np.lib.format.read_array(archive.open(entry))
+        shape, _, dtype = HEADERS[version](file)
+        if dtype.hasobject:
+            raise ValueError(f"{entry} contains pickled objects")
+        there = archive.getinfo(entry).file_size - file.tell()
+    if there != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{entry} has {there:,} bytes, expected {math.prod(shape)} x {dtype}")
+    return _outline(shape, dtype)
+
+
+HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""Readers of an array's header by the version of its format."""
+
+
+def _read_arrays(path: str, _: Sequence[Target], __: Normalization, is_outline: bool) -> Arrays:
+    return _outline_of(path) if is_outline else read_arrays(path)
 
 
 # ---- images -----------------------------------------------------------------------------------
@@ -140,14 +192,18 @@ def _image_layout(path: str, target: Target) -> tuple[str, int, int, int]:
     return layout, sizes["C"], sizes["H"], sizes["W"]
 
 
-def _read_image(path: str, targets: Sequence[Target], normalization: Normalization) -> Arrays:
+def _read_image(
+    path: str, targets: Sequence[Target], normalization: Normalization, is_outline: bool
+) -> Arrays:
     target = _only_tensor(path, targets, "an image")
     layout, channels, *sizes = _image_layout(path, target)
     image_module = _extras.load("an image", "PIL.Image")
     try:
         with image_module.open(path) as image:
             _check_image(path, image, channels, sizes, target)
-            pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+            mode = "L" if channels == 1 else "RGB"
+            whole = image_module.new(mode, image.size) if is_outline else image.convert(mode)
+            pixels = np.asarray(whole)
     except (OSError, SyntaxError, MemoryError, image_module.DecompressionBombError) as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -208,7 +264,7 @@ def _normalized(path: str, pixels: Array, target: Target, normalization: Normali
 # ---- recordings -------------------------------------------------------------------------------
 
 
-def _read_wave(path: str, targets: Sequence[Target], _: Normalization) -> Arrays:
+def _read_wave(path: str, targets: Sequence[Target], _: Normalization, is_outline: bool) -> Arrays:
     import wave
 
     target = _only_tensor(path, targets, "a recording")
@@ -225,7 +281,8 @@ def _read_wave(path: str, targets: Sequence[Target], _: Normalization) -> Arrays
                     f"channels and samples), the input {_text.shape(target.shape)}: cut it "
                     f"beforehand, {BY_FUNCTION}"
                 )
-            data = file.readframes(frames)
+            size = frames * channels * width
+            data = bytes(size) if is_outline else file.readframes(frames)
     except (wave.Error, EOFError, MemoryError) as error:
         raise ValueError(f"{path}: not a WAV file of integers (PCM): {error}") from error
     samples = _samples(path, data, width, target)
@@ -269,14 +326,20 @@ READERS: dict[str, Reader] = {
 """Readers by extension."""
 
 
-def read(path: str, targets: Sequence[Target], normalization: Normalization) -> Arrays:
+def read(
+    path: str,
+    targets: Sequence[Target],
+    normalization: Normalization,
+    is_outline: bool = False,
+) -> Arrays:
     """Return the arrays of a file by name; of a single array, under the name "".
 
     Args:
         targets: The tensor inputs of the model: an image is read for its only one.
+        is_outline: Return zeros for the elements, which are not read.
     """
-    ending = Path(path).suffix.lower()
-    return READERS.get(ending, _read_arrays)(path, targets, normalization)
+    reader = READERS.get(Path(path).suffix.lower(), _read_arrays)
+    return reader(path, targets, normalization, is_outline)
 
 
 @contextmanager

@@ -48,6 +48,10 @@ def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=4)
 
 
+def _ignore(message: str) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class InputCase:
     """The inputs of one call, with a name."""
@@ -61,11 +65,13 @@ class InputCase:
     normalization: Normalization = Normalization()
     warn: Callable[[str], None] = field(default=_warn, repr=False, compare=False)
     """Called for arrays that are taken by order."""
+    is_outline: bool = field(default=False, repr=False)
+    """True if the file's headers are read alone: elements are zeros."""
 
     def arrays(self, targets: Sequence[Target]) -> Arrays:
         """Return the arrays of the file by name. Raises ValueError, OSError."""
         assert self.path is not None
-        return read(self.path, targets, self.normalization)
+        return read(self.path, targets, self.normalization, self.is_outline)
 
     def for_program(self, method: MethodInfo) -> list[object]:
         """Return the inputs of a program's method. Omitted numbers and strings are the program's.
@@ -186,6 +192,17 @@ class InputSet:
             raise ValueError(f"{self.title} has no cases")
         if self._count is None:
             self._is_cut = next(cases, None) is not None
+
+    def checked(self, check: Callable[[InputCase], object]) -> Iterator[InputCase]:
+        """Yield the cases; those of files after a check of all headers, of which `check` gets the
+        cases."""
+        if self.paths is None:
+            yield from self
+            return
+        for case in self:
+            check(replace(case, is_outline=True))
+        for case in self:
+            yield replace(case, warn=_ignore)  # the check has warned
 
     @property
     def paths(self) -> list[str] | None:

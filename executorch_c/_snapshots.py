@@ -34,6 +34,8 @@ ALLOWED_DB, ALLOWED_SHARE, ALLOWED_RATIO = 0.5, 0.001, 0.05
 """Default allowance of a figure: in dB, of cosines and shares, and of others as a ratio."""
 SLOWER = 1.5
 """Ratio of latencies from which a warning is given."""
+LATENCY = "relative_latency"
+"""Name of the figure of a latency."""
 LOAD_ELEMENTS = 100_000
 """Elements that the reference load sorts."""
 
@@ -183,6 +185,15 @@ def stored_figures(path: Path) -> dict[str, float]:
         raise ValueError(f"{path}: not a snapshot of figures ({error})") from error
 
 
+def stored_latency(path: Path) -> float:
+    """Return the latency of a snapshot. Raises SnapshotError without one, ValueError for other
+    figures."""
+    figures = stored_figures(path)
+    if LATENCY not in figures:
+        raise ValueError(f"{path}: not a snapshot of a latency, but of {', '.join(figures)}")
+    return figures[LATENCY]
+
+
 def compare_figures(
     path: Path, figures: Mapping[str, float], allow: Mapping[str, float]
 ) -> list[str]:
@@ -212,7 +223,10 @@ def check_names(allow: Mapping[str, float], figures: Mapping[str, float]) -> Non
 
 def relative_latency(call: Callable[[], object], repeat: int) -> float:
     """Return the time of a call in units of a reference load on this machine, which takes turns
-    with it: the median of the ratios of `repeat` turns, after one that does not count."""
+    with it: the median of the ratios of `repeat` turns, after one that does not count. Raises
+    ValueError for a `repeat` below 1."""
+    if repeat < 1:
+        raise ValueError(f"`repeat` is {repeat}, expected 1 or more")
     values = np.random.default_rng(0).standard_normal(LOAD_ELEMENTS)
 
     def seconds(work: Callable[[], Any]) -> float:

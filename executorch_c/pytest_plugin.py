@@ -203,7 +203,8 @@ class PteSnapshot(_CheckFixture):
             allow: How much worse a figure may be, by name. Default: 0.5 dB; 0.001 for cosines and
                 shares; else 5 %. Ratios above 100 dB are equal.
 
-        Raises SnapshotError for a figure that is worse, missing or new, and without a snapshot.
+        Raises SnapshotError for a figure that is worse, missing or new, and without a snapshot,
+        ValueError without figures.
         """
         __tracebackhide__ = True
         from executorch_c import _snapshots
@@ -211,6 +212,8 @@ class PteSnapshot(_CheckFixture):
         if hasattr(figures, "figures"):
             known = figures.figures()
             figures = {key: known[key] for key in ("snr_db", "cosine") if key in known}
+        if not figures:
+            raise ValueError("no figures to compare: the outputs have no floats that tell")
         _snapshots.check_names(allow or {}, figures)
         path = self._path(name, ".json")
         if self._updates:
@@ -230,16 +233,17 @@ class PteSnapshot(_CheckFixture):
             allow: Ratio to the stored time from which the test fails. Default: it never does, as
                 machines and their load differ.
 
-        Raises SnapshotError beyond `allow`, and without a snapshot.
+        Raises SnapshotError beyond `allow`, and without a snapshot, ValueError for a `repeat` below
+        1.
         """
         __tracebackhide__ = True
         from executorch_c import _snapshots
 
         path, ratio = self._path(name, ".json"), _snapshots.relative_latency(call, repeat)
         if self._updates:
-            self._write(path, _snapshots.figures_text({"relative_latency": ratio}))
+            self._write(path, _snapshots.figures_text({_snapshots.LATENCY: ratio}))
             return ratio
-        stored = _snapshots.stored_figures(path)["relative_latency"]
+        stored = _snapshots.stored_latency(path)
         text = f"{path}: {ratio:.3g} times the reference load, stored {stored:.3g}"
         if allow is not None and ratio > allow * stored:
             raise _snapshots.SnapshotError(f"{text}, at most {allow:g} times that is allowed")

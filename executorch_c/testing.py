@@ -179,7 +179,8 @@ def check_model(
         n_random: Number of random calls.
         real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors: a list, a generator, a
             DataLoader, or files, as for `input_set` ("inputs/", "inputs/*.npz", "loader.py:f").
-            `calls(a, b, c)` is one case of several calls in a row. All are read beforehand.
+            `calls(a, b, c)` is one case of several calls in a row. Objects are read beforehand; of
+            files the headers, and then one file at a time.
         search: Look for inputs that reach what these cases do not, for 30 s, or for a number of
             seconds: see below.
         rtol, atol: An element matches if |actual - expected| <= atol + rtol * |expected|, for all

@@ -125,7 +125,7 @@ class _Subject:
 
 def _made(args: argparse.Namespace) -> _Subject:
     """Return what --flow makes of the model."""
-    from executorch_c.check.cases import leaves, targets_of
+    from executorch_c.check.cases import as_call, leaves, real_cases, targets_of
     from executorch_c.check import by_flow
     from executorch_c.check.reference import array
 
@@ -137,6 +137,8 @@ def _made(args: argparse.Namespace) -> _Subject:
     known = {name: options[name] for name in ("dynamic_shapes", "real_inputs") if name in options}
     args.method = args.method or options.get("method", "forward")
     example = tuple(given) if example is None and given is not None else example
+    if args.inputs:  # what is wrong with the last file, before the export
+        real_cases(cases_of(args), as_call(example), model)
     result = by_flow.make(model, example, args.flow, method=args.method, **known)
     subject, program = result.subject, result.subject.opened
     assert program is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from executorch_c._input_sets import Source
@@ -63,7 +62,7 @@ def make(
             None,
             exporter,
             dynamic_shapes=dynamic_shapes,
-            samples=[example, *chain.from_iterable(real.calls)],
+            samples=flows.Samples(example, real.calls),
             method=method,
             data_path=None,
             say=say,

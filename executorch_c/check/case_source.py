@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from executorch_c.check import inputs
 from executorch_c.check.cases import CallSequence, RealCases, leaves
@@ -28,6 +28,27 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), "")
 
 
+class InputsOfFile(Sequence[tuple[object, ...]]):
+    """The inputs of a case's calls, which are read again when they are used."""
+
+    def __init__(
+        self, again: Callable[[], tuple[Call, ...]], inputs: Sequence[tuple[Any, ...]]
+    ) -> None:
+        self._again = again
+        self.shapes = [tuple(getattr(value, "shape", None) for value in one) for one in inputs]
+        """Of each value of each call; None of values that are no arrays."""
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[object, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[object, ...]]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return [flat(call) for call in self._again()][index]
+
+
 class CaseSource:
     """Generator of the cases of a check."""
 
@@ -36,7 +57,7 @@ class CaseSource:
 
         self.check = check
         self.example, self.n_random, self.seed = check.example, n_random, seed
-        self.real, self.names, self.set_notes = real.calls, real.names, real.notes
+        self.real, self.set_notes = real, real.notes
         self.exported, self.eager = check.subject.exported, check.eager
         self.roles = roles_of(self.eager.model, self.example, self.exported, self.eager.copies)
         self.symbols = Symbols(self.exported, self.example, check.limits())
@@ -109,8 +130,7 @@ class CaseSource:
         for i, (name, shapes) in enumerate(self.symbols.edges()):
             case = self._random("edge", name, 1000 + i, shapes)
             yield replace(case, refused=self.refused(case.calls[0]))
-        for name, calls in zip(self.names, self.real):
-            yield CallSequence("real", name, calls)
+        yield from self.real
 
     def _random(self, kind: str, about: str, number: int, shapes: Any) -> CallSequence:
         """Return a random case, and the cautious one to run if eager raises."""
@@ -123,7 +143,8 @@ class CaseSource:
         from executorch_c.check.sequences import state_calls
 
         def calls(draw: Callable[[int], Call]) -> tuple[Call, ...]:
-            return tuple(state_calls(self.example, self.real, self.roles, lambda i: draw(500 + i)))
+            user = self.real.calls()
+            return tuple(state_calls(self.example, user, self.roles, lambda i: draw(500 + i)))
 
         drawn = calls(self.draw)
         return CallSequence("state", f"{len(drawn)} calls", drawn, lambda: calls(self._cautious))

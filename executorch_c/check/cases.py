@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from executorch_c._input_files import Target
-from executorch_c._input_sets import Source, input_set
+from executorch_c._input_sets import InputCase, InputSet, Source, input_set
+from executorch_c._render import text as _text
 from executorch_c.check.flows import Call
 
 
@@ -24,6 +25,8 @@ class CallSequence:
     """Returns calls for a random case whose numbers eager refuses."""
     refused: str | None = None
     """Reason why the export does not allow the shapes: they are no fault if they do not match."""
+    again: Callable[[], tuple[Call, ...]] | None = None
+    """Returns the calls of a case of a file, which is read again."""
 
 
 @dataclass(frozen=True)
@@ -67,33 +70,64 @@ def example_of(example: Any, exported: Any) -> Call:
     return as_call(example)
 
 
-@dataclass(frozen=True)
 class RealCases:
-    """The cases of the user's, with the notes of their set."""
+    """The cases of the user's. Those of files are read when they are reached, in each pass."""
 
-    calls: tuple[tuple[Call, ...], ...] = ()
-    """The calls of each case: one, or those of `testing.calls`."""
-    names: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    def __init__(self, cases: InputSet | None, example: Call, model: Any) -> None:
+        self._example, self._model = example, model
+        self._targets = targets_of(leaves(example))
+        self._cases: list[InputCase | CallSequence] = [
+            case if case.path is not None else self._read(case)
+            for case in (() if cases is None else cases.checked(self._check))
+        ]
+        self.notes = () if cases is None else tuple(cases.notes())
+
+    def __bool__(self) -> bool:
+        return bool(self._cases)
+
+    def __iter__(self) -> Iterator[CallSequence]:
+        for case in self._cases:
+            yield self._read(case) if isinstance(case, InputCase) else case
+
+    def calls(self) -> Iterator[Call]:
+        """Yield the calls of all cases."""
+        return (call for case in self for call in case.calls)
+
+    def _read(self, case: InputCase) -> CallSequence:
+        def read() -> tuple[Call, ...]:
+            item = case.for_model(self._model, self._targets)
+            where = case.path or f"`real_inputs[{case.name}]`"
+            each = item.calls if isinstance(item, Calls) else (item,)
+            return tuple(like(as_call(one), self._example, where) for one in each)
+
+        again = None if case.path is None else read
+        return CallSequence("real", case.name, read(), again=again)
+
+    def _check(self, outline: InputCase) -> None:
+        """Raise ValueError for a file of another structure, or of other dtypes."""
+        assert outline.path is not None
+        arrays = outline.for_model(self._model, self._targets)
+        args, _ = like((arrays, {}), self._example, outline.path)
+        for i, (one, wanted) in enumerate(zip(args, leaves(self._example))):
+            if not hasattr(wanted, "dtype"):
+                continue
+            ours, theirs = one.dtype.name, str(wanted.dtype).removeprefix("torch.")
+            if ours != theirs or one.ndim != wanted.ndim:
+                raise ValueError(
+                    f"{outline.path}: array {i} is {ours} {_text.shape(one.shape)}, the example's "
+                    f"{theirs} {_text.shape(wanted.shape)}"
+                )
 
 
 def real_cases(real_inputs: Source, example: Call, model: Any) -> RealCases:
-    """Return the cases of the user's, all of which are read.
+    """Return the cases of the user's; of files, the headers are read.
 
     Raises ValueError for another structure than the example's, TypeError for another type, and the
     exceptions of `input_set`.
     """
     if isinstance(real_inputs, (list, tuple)) and not real_inputs:
-        return RealCases()
-    cases, calls, names = input_set(real_inputs), list[tuple[Call, ...]](), list[str]()
-    targets = targets_of(leaves(example))
-    for case in cases:
-        item = case.for_model(model, targets)
-        where = case.path or f"`real_inputs[{case.name}]`"
-        each = item.calls if isinstance(item, Calls) else (item,)
-        calls.append(tuple(like(as_call(one), example, where) for one in each))
-        names.append(case.name)
-    return RealCases(tuple(calls), tuple(names), tuple(cases.notes()))
+        return RealCases(None, example, model)
+    return RealCases(input_set(real_inputs), example, model)
 
 
 def targets_of(values: Iterable[Any]) -> list[Target]:

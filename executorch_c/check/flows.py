@@ -7,7 +7,7 @@ import copy
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,19 @@ from executorch_c.report import Origin
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of the model."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The calls that a flow calibrates on."""
+
+    example: Call
+    others: Callable[[], Iterator[Call]] = lambda: iter(())
+    """Yields the calls of the user's, which may be read one by one."""
+
+    def __iter__(self) -> Iterator[Call]:
+        yield self.example
+        yield from self.others()
 
 
 def _portable() -> list[Any]:
@@ -425,7 +438,7 @@ def export(model: Any, call: Call, dynamic_shapes: Any) -> Any:
         return torch.export.export(fresh(model), *call, dynamic_shapes=dynamic_shapes)
 
 
-def prepared(flow: Flow, exported: Any, samples: Sequence[Call], quantizer: Any) -> Any:
+def prepared(flow: Flow, exported: Any, samples: Iterable[Call], quantizer: Any) -> Any:
     """Return the graph with the observers of a quantiser, which have seen samples."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
@@ -440,7 +453,7 @@ def prepared(flow: Flow, exported: Any, samples: Sequence[Call], quantizer: Any)
         return graph
 
 
-def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
+def _quantize(flow: Flow, exported: Any, samples: Iterable[Call]) -> Any:
     """Return the quantised graph, calibrated on samples."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
@@ -466,7 +479,7 @@ def undelegated(exported: Any, method: str) -> Any:
 
 
 def _from_flow(
-    flow: Flow, exported: Any, dynamic_shapes: Any, samples: Sequence[Call], method: str
+    flow: Flow, exported: Any, dynamic_shapes: Any, samples: Iterable[Call], method: str
 ) -> Subject:
     source, graph = exported, None
     if flow.is_static and exported.range_constraints:
@@ -474,7 +487,7 @@ def _from_flow(
     if flow.quantizer is not None:
         graph = _quantize(flow, exported, samples)
         shapes = dynamic_shapes if dynamic_shapes is not None else _shapes_of(exported)
-        source = export(graph, samples[0], shapes)
+        source = export(graph, next(iter(samples)), shapes)
     lowered = _lower(source, flow, method)
     result = _ready(flow.name, lowered, exported, method, None)
     result.quantized, result.quantizes = graph, flow.quantizer is not None
@@ -530,7 +543,7 @@ def subject(
     exporter: Callable[[], Any],
     *,
     dynamic_shapes: Any,
-    samples: Sequence[Call],
+    samples: Iterable[Call],
     method: str,
     data_path: Any,
     say: Callable[[str], None],

@@ -47,8 +47,9 @@ class CheckedCase(EngineCase):
     "bundled" (a test case of a .bpte)."""
     about: str
     """Number of the case, or the sizes of an edge shape."""
-    inputs: tuple[tuple[object, ...], ...]
-    """Inputs of each call, in the program's order."""
+    inputs: Sequence[tuple[object, ...]]
+    """Inputs of each call, in the program's order; of many files, those of the last are read again
+    when they are used."""
     comparison: Comparison | None
     """Comparison of the outputs of all calls; None without outputs."""
     error: Exception | None = None
@@ -104,8 +105,11 @@ class CheckedCase(EngineCase):
 
     def shapes(self) -> str:
         """Return "(1, 3), (4,)": shapes of the first call."""
-        shapes = [getattr(value, "shape", None) for value in self.inputs[0]] if self.inputs else []
-        text = ", ".join(_text.shape(shape) for shape in shapes if shape is not None)
+        shapes = getattr(self.inputs, "shapes", None) or [
+            [getattr(value, "shape", None) for value in call] for call in self.inputs
+        ]
+        first = shapes[0] if shapes else ()
+        text = ", ".join(_text.shape(shape) for shape in first if shape is not None)
         return text + (f" x {len(self.inputs)} calls" if len(self.inputs) > 1 else "")
 
     def row(self) -> list[str]:

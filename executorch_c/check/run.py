@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, cached_property, partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c import _delegation, _extras
@@ -18,11 +17,11 @@ from executorch_c._programs import method_of
 from executorch_c.check import cases as making
 from executorch_c.check import by_flow, facts, flows, methods, quantized, sets
 from executorch_c.check.case_run import run_case
-from executorch_c.check.case_source import CaseSource, first_line, flat
+from executorch_c.check.case_source import CaseSource, InputsOfFile, first_line, flat
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
 from executorch_c.check.engines import ENGINES, OFFICIAL_SECONDS, EngineName, JudgeOutputs, Official
-from executorch_c.check.flows import Call, Subject
+from executorch_c.check.flows import Call, Samples, Subject
 from executorch_c.check.judge import Audit, Noise, QuantizedJudge, SqnrJudge
 from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from executorch_c.bundled import TestCase
 
 MAX_KEPT_BYTES = 1 << 28
-"""Bytes of the reference's outputs from which further real cases are not kept for power."""
+"""Bytes of inputs and of the reference's outputs from which further real cases are not kept."""
 CALIBRATED = ("example", "real")
 """Cases that calibrated a quantised flow: their SQNR has a minimum."""
 STATELESS = "the quantised graph keeps no state: quantising folded buffers that the model changes"
@@ -186,7 +185,7 @@ class Check:
                 self.sequence = case.calls
             with stage("compare"):
                 row = self._compared(case, inputs, actual, expected, floats, noise)
-            self._keep(case, row, expected)
+            row = self._kept(case, row, expected)
             assert row.comparison is not None
             if case.kind == "state" and floats is not None and not self.changed:
                 row = replace(row, comparison=replace(row.comparison, problem=STATELESS))
@@ -194,12 +193,17 @@ class Check:
 
         return self._in_both(case, inputs, self.oracle.watched, judge, judged)
 
-    def _keep(self, case: CallSequence, row: CheckedCase, expected: list[list[Any]]) -> None:
-        """Keep a case for the measurement of power: of many real ones that match, the first."""
-        values = [value for outputs in expected for value in outputs]
+    def _kept(self, case: CallSequence, row: CheckedCase, expected: list[list[Any]]) -> CheckedCase:
+        """Keep a case for the measurement of power: of many real ones that match, the first. Return
+        its row; that of another one without the inputs, which are read again from their file."""
+        values = [value for each in (*row.inputs, *expected) for value in each]
         self._kept_bytes += sum(getattr(value, "nbytes", 0) for value in values)
         if case.kind != "real" or not row.ok or self._kept_bytes <= MAX_KEPT_BYTES:
             self.compared.append((case, row, expected))
+            return row
+        if case.again is None:
+            return row
+        return replace(row, inputs=InputsOfFile(case.again, row.inputs))
 
     def _in_both(
         self,
@@ -462,7 +466,7 @@ def check_model(
     official = options.official(flow if program is None else program)
     with Progress("check", progress) as say, closing(official):
         with stage("lower" if program is None else "load", module):
-            samples = [example, *chain.from_iterable(real.calls)]
+            samples = Samples(example, real.calls)
             about_program = {"method": method, "data_path": data_path, "say": say}
             subject = flows.subject(
                 flow,

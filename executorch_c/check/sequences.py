@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from executorch_c.check.cases import leaves
@@ -77,7 +78,7 @@ def starts(first: int, span: int, length: int) -> list[int]:
 
 
 def state_calls(
-    example: Call, real: Sequence[Sequence[Call]], roles: Roles, draw: Callable[[int], Call]
+    example: Call, real: Iterable[Call], roles: Roles, draw: Callable[[int], Call]
 ) -> list[Call]:
     """Return calls in a row, the example first.
 
@@ -96,7 +97,7 @@ def state_calls(
             example,
             *(_at(draw(i), example, moving, start - origin) for i, start in enumerate(moved)),
         ]
-    user_calls = [call for calls in real for call in calls][: MAX_CALLS - 1 - RANDOM_CALLS]
+    user_calls = list(islice(real, MAX_CALLS - 1 - RANDOM_CALLS))
     count = RANDOM_CALLS
     if roles.capacity is not None:
         count = max(min(roles.capacity + PAST_THE_END, MAX_CALLS) - 1 - len(user_calls), count)

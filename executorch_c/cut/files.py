@@ -59,7 +59,13 @@ def _script(trial: Trial, flow: object, title: str) -> str:
         fault=f"{fault:.2g}",
         partitioners=partitioners_text(flow) or "partitioners = None",
         otherwise=_otherwise(flow, name),
+        needs=_needs(flow),
     )
+
+
+def _needs(flow: object) -> str:
+    """Return what `repro.py --export` needs besides torch and executorch."""
+    return "" if partitioners_text(flow) or not isinstance(flow, str) else "; executorch_c, too"
 
 
 def _otherwise(flow: object, name: str) -> str:

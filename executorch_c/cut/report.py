@@ -45,6 +45,8 @@ class Cut(Report):
     seconds: float = 0.0
     program: bytes = field(default=b"", repr=False)
     """The part as a .pte."""
+    is_own: bool = False
+    """True if its nodes are the program's own: the flow makes another program."""
 
     @property
     def ok(self) -> bool:
@@ -69,6 +71,8 @@ class Cut(Report):
             text += (
                 f"; {_text.plural(self.constants, 'byte')} are the program's: the flow makes others"
             )
+        if self.is_own:
+            text += "; the nodes are the program's: the flow makes others"
         return f"{text}; {self._official()}"
 
     def _official(self) -> str:
@@ -115,6 +119,6 @@ class Cut(Report):
         """Return all fields but the program."""
         names = (
             *("folder", "source", "nodes", "whole", "samples", "shown", "official"),
-            *("official_about", "constants", "reason", "tried", "seconds"),
+            *("official_about", "constants", "is_own", "reason", "tried", "seconds"),
         )
         return {"ok": self.ok, "summary": self.summary()} | {n: getattr(self, n) for n in names}

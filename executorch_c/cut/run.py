@@ -26,6 +26,7 @@ from executorch_c.check.reference import array
 from executorch_c.check.run import CheckOptions, check_model
 from executorch_c.cut import constants, files, search, trial as trials
 from executorch_c.cut.graph import Part, Whole
+from executorch_c.cut.own import OwnNodes
 from executorch_c.cut.report import Cut, OfficialVerdict
 from executorch_c.cut.trial import Trial
 from executorch_c.debug import layers
@@ -36,9 +37,12 @@ from executorch_c.progress import Progress
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
     from executorch_c.debug.report import ErrorReport
+    from torch.fx import Node
 
 SECONDS = 60.0
 """Default time after which the search ends with what it has."""
+OF_FILE = "A part of a program, as its file has it"
+"""Begins the title of a part of a program that its flow makes rightly."""
 BY_BACKEND = {
     "XnnpackBackend": "xnnpack",
     "VulkanBackend": "vulkan",
@@ -71,7 +75,8 @@ def cut(
     same flow, with its weights. If that is right, its neighbours are added until the fault shows,
     and what it does not need is left out again. Each part runs on the values of the failing call,
     and on the same numbers in another order. If the flow makes other constants than the program
-    has, the part gets the program's.
+    has, the part gets the program's; if it makes another program, of another attribute for example,
+    the part is the program's own nodes.
 
     Args:
         model, inputs, method, dynamic_shapes, real_inputs: As for `check_model`.
@@ -139,10 +144,11 @@ def of_report(
             return work.none("its node is not in the exported graph", start)
         if not is_made:
             work.compare_files()
-        found = search.smallest(whole, source, work.attempt, start + seconds)
+        found = work.own_nodes(source, first.where) if work.is_other else None
+        found = found or search.smallest(whole, source, work.attempt, start + seconds)
         if found is None:
             return work.none(work.why(time.monotonic() > start + seconds), start)
-        files.write(target, found, work.flow, f"{work.title}: {first}")
+        files.write(target, found, work.flow, found.title)
         say("the official runtime")
         return work.result(found, target, start)
 
@@ -177,6 +183,8 @@ class _Work:
     """What the flow makes of the whole graph, if that is not the program."""
     places: list[constants.Pair] = field(default_factory=list)
     """Where both differ."""
+    is_other: bool = False
+    """True if the flow makes a program with other outputs, whichever constants it gets."""
     problem: str = ""
     """Why a part could not be lowered: of the last one."""
     tried: int = 0
@@ -206,7 +214,7 @@ class _Work:
         if fresh != self.file:
             self.fresh, self.places = fresh, constants.pairs(self.file, fresh)
             if not self._explains(fresh):
-                self.places = []
+                self.places, self.is_other = [], True
 
     def _explains(self, fresh: bytes) -> bool:
         """Return True if the flow's program with the file's constants has the file's outputs."""
@@ -219,6 +227,22 @@ class _Work:
         except (Error, RuntimeError):
             return False
         return len(ours) == len(theirs) and all(map(_are_equal, ours, theirs))
+
+    def own_nodes(self, source: Iterable[Node], where: str) -> Trial | None:
+        """Return the program's own nodes as a part, compared; None if they cannot be one, or do not
+        show the fault."""
+        self.say("the program's own nodes")
+        try:
+            own = OwnNodes(self.whole, self.program, self.file, self.call)
+            for part, program in own.parts(list(source), where):
+                self.tried += 1
+                trial = trials.of_program(part, self.fault, program, f"{OF_FILE}: {self.source}")
+                trial = trial.compared()
+                if trial.is_wrong:
+                    return trial
+        except Exception as error:  # of exporters, and of values that a backend does not show
+            self.problem = f"{type(error).__name__}: {error}".splitlines()[0]
+        return None
 
     def attempt(self, part: Part) -> Trial | None:
         """Return a part as a program, compared; None if the flow refuses it."""
@@ -238,7 +262,9 @@ class _Work:
         """Return a trial with the program's constants for the flow's."""
         assert self.fresh is not None
         program, count = constants.transplanted(trial.program, self.file, self.fresh, self.places)
-        return trial.with_program(program, count).compared() if count else trial
+        if not count:
+            return trial
+        return trial.with_program(program, count, f"{OF_FILE}: {self.source}").compared()
 
     def why(self, is_late: bool) -> str:
         """Return why no part shows the fault."""
@@ -276,6 +302,7 @@ class _Work:
             self.tried,
             time.monotonic() - start,
             trial.program,
+            trial.is_own,
         )
 
 

@@ -39,10 +39,14 @@ class Trial:
     program: bytes
     text: str
     """The module in Python."""
+    title: str
+    """Sentence about the part."""
     reports: tuple[ErrorReport, ...] = field(default=())
     """Of explain, for each sample that was tried."""
     constants: int = 0
     """Number of bytes that are those of the program that was cut."""
+    is_own: bool = False
+    """True if its nodes are those of the program that was cut."""
 
     @cached_property
     def shows(self) -> list[bool]:
@@ -71,9 +75,10 @@ class Trial:
                 break
         return replace(self, reports=tuple(reports))
 
-    def with_program(self, program: bytes, changed: int) -> Trial:
+    def with_program(self, program: bytes, changed: int, title: str) -> Trial:
         """Return the trial of another program of the same part."""
-        return replace(self, program=program, reports=(), constants=changed)
+        text = source.module_source(self.part, title)
+        return replace(self, program=program, reports=(), constants=changed, title=title, text=text)
 
 
 def operators_of(nodes: Iterable[Node]) -> frozenset[str]:
@@ -111,7 +116,13 @@ def lowered(part: Part, fault: frozenset[str], lower: Lower, title: str) -> Tria
     module = module_of(text, source.constants_of(part))
     with torch.no_grad(), quiet():
         exported = torch.export.export(module, tuple(samples[0]))
-    return Trial(part, samples, fault, exported, lower(exported), text)
+    return Trial(part, samples, fault, exported, lower(exported), text, title)
+
+
+def of_program(part: Part, fault: frozenset[str], program: bytes, title: str) -> Trial:
+    """Return the nodes of a program as a part, not compared yet. Raises the exceptions of
+    exporting."""
+    return replace(lowered(part, fault, lambda _: program, title), is_own=True)
 
 
 def samples_of(part: Part) -> list[list[Any]]:

@@ -67,10 +67,13 @@ class FloatModel:
         readers = {one: node for node in self.nodes for one in node.all_input_nodes}
         for value, reader in readers.items():
             self.last.setdefault(reader, []).append(value)
-        self.exact = [as_array(one) for one in self._run({})]
+        outputs = self._run({})
+        self.outputs = [as_array(one) for one in outputs]
+        """All outputs that are tensors."""
+        self.exact = [as_array(one) for one in _floats(outputs)]
 
     def _run(self, errors: Errors) -> list[Any]:
-        """Return the floating-point outputs."""
+        """Return the outputs that are tensors."""
         import torch
 
         values: dict[Node, Any] = {}
@@ -89,17 +92,21 @@ class FloatModel:
                     if one not in outputs:
                         values.pop(one)
         results = [values[place] for place in outputs]
-        return [one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point()]
+        return [one for one in results if isinstance(one, torch.Tensor)]
 
     def noise(self, errors: Errors) -> float:
         """Return the power of the outputs' error relative to that of the outputs (of several, the
         mean), with errors added; NaN without outputs that can tell."""
         ratios = [
             relative_noise(as_array(mine), exact)
-            for mine, exact in zip(self._run(errors), self.exact)
+            for mine, exact in zip(_floats(self._run(errors)), self.exact)
         ]
         known = [ratio for ratio in ratios if not math.isnan(ratio)]
         return sum(known) / len(known) if known else math.nan
+
+
+def _floats(tensors: Sequence[Any]) -> list[Any]:
+    return [one for one in tensors if one.is_floating_point()]
 
 
 def _changed(result: Any, errors: Sequence[Any] | None) -> Any:

@@ -37,7 +37,7 @@ def calls(cases: InputSet, program: ProgramSource, method: str) -> Iterator[tupl
     name = name_in(source, method)
     methods = source.program.info()["methods"]
     about = next(one for one in methods if one["name"] == name)
-    for case in cases:
+    for case in cases.checked(lambda case: case.for_program(about)):
         yield case.name, _arguments(case, about)
 
 
@@ -111,7 +111,8 @@ def worst_call(
     say: Callable[[str], None],
 ) -> tuple[list[Any], tuple[ReportedCase, ...]]:
     """Return the arguments of the case whose outputs have the largest error against the model, and
-    a row for each case. A case in which the program raises is the worst.
+    a row for each case. A case in which the program raises is the worst; before errors of floats
+    come outputs of integers and bools that differ.
 
     Raises the exceptions of exporting the model.
     """
@@ -123,32 +124,35 @@ def worst_call(
 
     loaded = method_of(program, method, kernels, "each" if delegate_at_load else False)
     graph, rows, worst = None, list[ReportedCase](), None
-    largest = -math.inf
+    largest = (False, -math.inf)
     for name, inputs in calls(cases, program, method):
         say(f"case {name}")
         arguments = as_tensors(inputs)
         graph = graph or reference_of(model, arguments, method)
         flat = tree_leaves(arguments)
         with empty_caches():
-            exact = FloatModel(graph.unrolled(flat), graph.arguments(flat)).exact
+            expected = FloatModel(graph.unrolled(flat), graph.arguments(flat)).outputs
         loaded.reset()
-        error = _error(loaded, flat, exact)
-        rows.append(ReportedCase(name, "", error))
-        if worst is None or error > largest:
-            worst, largest = inputs, error
+        key = _badness(loaded, flat, expected)
+        rows.append(ReportedCase(name, "", key[1]))
+        if worst is None or key > largest:
+            worst, largest = inputs, key
     loaded.reset()
     assert worst is not None  # an empty set raises
     return worst, tuple(rows)
 
 
-def _error(method: Any, inputs: Sequence[Any], exact: Sequence[Any]) -> float:
-    """Return the largest relative error of the floating-point outputs."""
+def _badness(method: Any, inputs: Sequence[Any], expected: Sequence[Any]) -> tuple[bool, float]:
+    """Return a key that orders cases, the worst last: whether outputs of integers or bools differ,
+    and the largest relative error of all."""
     try:
         outputs = method.execute(list(inputs))
     except Error:
-        return math.inf
+        return True, math.inf
     arrays = [as_array(one) for one in outputs if isinstance(one, np.ndarray)]
-    floats = [one for one in arrays if one.dtype.kind in "fV"]
-    if [one.shape for one in floats] != [one.shape for one in exact]:
-        return math.inf
-    return max((measure_size(a, e).relative for a, e in zip(floats, exact)), default=0.0)
+    if [one.shape for one in arrays] != [one.shape for one in expected]:
+        return True, math.inf
+    pairs = list(zip(arrays, expected))
+    whole = [(a, e) for a, e in pairs if e.dtype.kind in "biu"]
+    differ = any(not np.array_equal(a, e) for a, e in whole)
+    return differ, max((measure_size(a, e).relative for a, e in pairs), default=0.0)

@@ -2,6 +2,7 @@
 compute them.
 
 `method.py` changes a method, `places.py` its planned memory, `program.py` reads and writes the
-file. `kinds.py` has a row for each kind of payload: `xnnpack.py`, `vulkan.py`, `tosa.py`, `mlx.py`,
-`native.py` (FlatBuffers, `flat.py`), `coreml.py` (protobuf, `protobuf.py`).
+file; `window.py` makes a program of some of its nodes. `kinds.py` has a row for each kind of
+payload: `xnnpack.py`, `vulkan.py`, `tosa.py`, `mlx.py`, `native.py` (FlatBuffers, `flat.py`),
+`coreml.py` (protobuf, `protobuf.py`).
 """

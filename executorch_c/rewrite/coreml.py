@@ -4,7 +4,7 @@ metadata.json."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from executorch_c.rewrite.outputs import CannotBeOutput, Outputs, name_in
@@ -12,6 +12,7 @@ from executorch_c.rewrite.protobuf import Message, varint
 
 # Numbers of fields.
 DESCRIPTION, ML_PROGRAM = 2, 502
+DESCRIPTION_INPUT, FUNCTION_INPUT, FUNCTION_INPUTS = 1, 2, 1
 DESCRIPTION_OUTPUT, DESCRIPTION_FUNCTIONS, FUNCTION_NAME, FUNCTION_OUTPUT = 10, 20, 1, 3
 FUNCTIONS, KEY, VALUE, BLOCKS = 2, 1, 2, 3
 BLOCK_OUTPUTS, OPERATIONS, OPERATION_INPUTS, OPERATION_OUTPUTS = 2, 3, 2, 3
@@ -26,18 +27,26 @@ ALIGNMENT = 256
 def with_outputs(payload: bytes, outputs: Outputs) -> bytes:
     """Return the payload with these outputs. A cut leaves operations that nothing reads to the
     compiler of the device, which removes them."""
-    new = {name_in(outputs.inside, value): value for value in outputs.values}
+    new = _names(outputs, outputs.values)
+    inputs = None if outputs.inputs is None else _names(outputs, outputs.inputs)
     files = _Directory(payload)
     metadata = json.loads(files.read("metadata.json"))
     model = Message.parse(files.read("model.mlmodel"))
     functions = _functions(model, metadata)
     for name, lists in functions.items():
-        _change(model, name, new, outputs.is_cut)
+        _change(model, name, new, inputs, outputs.is_cut)
+        if inputs is not None:
+            lists["inputNames"] = [*inputs]
         kept = [] if outputs.is_cut else lists["outputNames"]
         lists["outputNames"] = [*kept, *new]
     return files.replaced(
         {"metadata.json": json.dumps(metadata).encode(), "model.mlmodel": model.pack()}
     )
+
+
+def _names(outputs: Outputs, values: Sequence[int]) -> dict[str, int]:
+    """Return values by their names in the payload."""
+    return {name_in(outputs.inside, value): value for value in values}
 
 
 def _functions(model: Message, metadata: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -52,21 +61,25 @@ def _functions(model: Message, metadata: dict[str, Any]) -> dict[str, dict[str, 
     return dict(methods)
 
 
-def _change(model: Message, function: str, names: dict[str, int], is_cut: bool) -> None:
+def _change(
+    model: Message,
+    function: str,
+    names: dict[str, int],
+    inputs: dict[str, int] | None,
+    is_cut: bool,
+) -> None:
     program = model.first(ML_PROGRAM)
     assert program is not None
     entries = [e for e in program.messages(FUNCTIONS) if e.texts(KEY) == [function]]
-    block = entries[0].first(VALUE, BLOCKS, VALUE)
-    assert block is not None
-    types = {
-        output.texts(NAME)[0]: output.first(TYPE, TENSOR_TYPE)
-        for operation in block.messages(OPERATIONS)
-        for output in operation.messages(OPERATION_OUTPUTS)
-    }
+    body, block = entries[0].first(VALUE), entries[0].first(VALUE, BLOCKS, VALUE)
+    assert body is not None and block is not None
+    results = [o for one in block.messages(OPERATIONS) for o in one.messages(OPERATION_OUTPUTS)]
+    values = {v.texts(NAME)[0]: v for v in [*body.messages(FUNCTION_INPUTS), *results]}
+    types = {name: value.first(TYPE, TENSOR_TYPE) for name, value in values.items()}
     old = [] if is_cut else block.texts(BLOCK_OUTPUTS)
     block.replace(BLOCK_OUTPUTS, [name.encode() for name in [*old, *names]])
     if is_cut:
-        _remove_unread(block, names)
+        _remove_unread(block, names, inputs or ())
     features = [_feature(name, types.get(name), value) for name, value in names.items()]
     description = model.first(DESCRIPTION)
     assert description is not None
@@ -74,11 +87,17 @@ def _change(model: Message, function: str, names: dict[str, int], is_cut: bool) 
     owner = next((f for f in owners if f.texts(FUNCTION_NAME) == [function]), description)
     number = DESCRIPTION_OUTPUT if owner is description else FUNCTION_OUTPUT
     owner.replace(number, [*([] if is_cut else owner.messages(number)), *features])
+    if inputs is not None:
+        body.replace(FUNCTION_INPUTS, [values[name] for name in inputs])
+        number = DESCRIPTION_INPUT if owner is description else FUNCTION_INPUT
+        given = [_feature(name, types.get(name), value) for name, value in inputs.items()]
+        owner.replace(number, given)
 
 
-def _remove_unread(block: Message, names: Iterable[str]) -> None:
-    """Remove the operations that no output depends on; those that write state stay."""
-    wanted, kept = set(names), []
+def _remove_unread(block: Message, names: Iterable[str], inputs: Iterable[str]) -> None:
+    """Remove the operations that no output depends on other than by way of inputs; those that write
+    state stay."""
+    wanted, ends, kept = set(names), set(inputs), []
     for operation in reversed(list(block.messages(OPERATIONS))):
         results = {output.texts(NAME)[0] for output in operation.messages(OPERATION_OUTPUTS)}
         if results and wanted.isdisjoint(results):
@@ -87,7 +106,7 @@ def _remove_unread(block: Message, names: Iterable[str]) -> None:
         for entry in operation.messages(OPERATION_INPUTS):
             argument = entry.first(VALUE)
             for binding in argument.messages(ARGUMENTS) if argument is not None else ():
-                wanted |= set(binding.texts(NAME))
+                wanted |= set(binding.texts(NAME)) - ends
     block.replace(OPERATIONS, kept[::-1])
 
 

@@ -8,7 +8,7 @@ they depend on.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from executorch_c.rewrite.program import ProgramTables
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
+    from executorch_c._types import DelegateInside
 
 STATIC, BOUNDED = 0, 1
 MAX_ITEM_BYTES = 8
@@ -62,7 +63,7 @@ class Rewritten:
     """Scale and zero point of integers whose trace has what they stand for; None for others."""
 
 
-class _Rewriter:
+class Rewriter:
     """One change of a method."""
 
     def __init__(self, program: Program, data: bytes, method: str, is_cut: bool) -> None:
@@ -92,8 +93,8 @@ class _Rewriter:
             self._kept(point.value, point, self.view.steps[point.at])
         return self.add(point.value)
 
-    def delegate(self, step: Instruction, points: Sequence[Point]) -> list[int]:
-        """Make values inside a delegate outputs of it, and of the method."""
+    def opened(self, step: Instruction) -> tuple[int, str, DelegateInside, Writer]:
+        """Return the delegate that an instruction calls: number, backend, nodes and writer."""
         number = step.row["delegate"]
         assert number is not None
         backend = self.view.structure["delegates"][number]["id"]
@@ -103,7 +104,18 @@ class _Rewriter:
             raise CannotBeOutput(
                 f"payloads of {backend} have no writer; an ETDump with a debug buffer has values"
             )
-        call = self.plan["chains"][step.chain]["instructions"][step.number]["instr_args"][1]
+        return number, backend, inside, writer
+
+    def call_of(self, step: Instruction) -> dict[str, Any]:
+        """Return the table of an instruction's call."""
+        row = self.plan["chains"][step.chain]["instructions"][step.number]
+        call: dict[str, Any] = row["instr_args"][1]
+        return call
+
+    def delegate(self, step: Instruction, points: Sequence[Point]) -> list[int]:
+        """Make values inside a delegate outputs of it, and of the method."""
+        number, backend, inside, writer = self.opened(step)
+        call = self.call_of(step)
         places = {v["id"]: v["argument"] for v in inside["values"] if v["argument"] is not None}
         values = [p.value for p in points if self.is_cut or p.value not in places]
         nodes = needed(inside, values) if self.is_cut else None
@@ -111,12 +123,12 @@ class _Rewriter:
             found = xnnpack.steps(self.tables.payload(number), values)
             self.steps.update(((step.at, value), one) for value, one in found.items())
         if values:
-            payload = self._payload(writer, number, Outputs(inside, values, nodes))
+            payload = self.payload(writer, number, Outputs(inside, values, nodes))
             self.tables.set_payload(number, payload)
         slots, new = [], []
         for point in points:
             if point.value in values:
-                new.append(self._tensor(point, inside))
+                new.append(self.tensor(point, inside))
                 slots.append(new[-1])
             else:
                 slots.append(self._kept(call["args"][places[point.value]], point, step))
@@ -131,7 +143,7 @@ class _Rewriter:
         call["args"] = [*arguments, *new]
         return [self.add(slot) for slot in slots]
 
-    def _payload(self, writer: Writer, delegate: int, outputs: Outputs) -> bytes:
+    def payload(self, writer: Writer, delegate: int, outputs: Outputs) -> bytes:
         try:
             return writer(self.tables.payload(delegate), outputs)
         except CannotBeOutput:
@@ -146,7 +158,7 @@ class _Rewriter:
         self.places.keep(slot)
         return slot
 
-    def _tensor(self, point: Point, inside: Any) -> int:
+    def tensor(self, point: Point, inside: Any) -> int:
         """Add a tensor for a value inside a delegate to the method; return its number."""
         row = next(value for value in inside["values"] if value["id"] == point.value)
         bounds = row["shape"] or point.sizes
@@ -173,10 +185,18 @@ class _Rewriter:
 
     def end_after(self, last: Instruction) -> None:
         """Remove the instructions behind one, and the delegates that nothing calls."""
-        chains = self.plan["chains"][: last.chain + 1]
-        chains[-1]["instructions"] = chains[-1]["instructions"][: last.number + 1]
-        if "stacktrace" in chains[-1]:
-            chains[-1]["stacktrace"] = chains[-1]["stacktrace"][: last.number + 1]
+        self.keep({step.at for step in self.view.steps if step.at <= last.at})
+
+    def keep(self, kept: Collection[int]) -> None:
+        """Remove all instructions but these, by `Instruction.at`, and the delegates that nothing
+        calls."""
+        steps = [step for step in self.view.steps if step.at in kept]
+        chains = self.plan["chains"][: 1 + max(step.chain for step in steps)]
+        for number, chain in enumerate(chains):
+            numbers = [step.number for step in steps if step.chain == number]
+            for name in ("instructions", "stacktrace"):
+                if name in chain:
+                    chain[name] = [chain[name][i] for i in numbers]
         self.plan["chains"] = chains
         calls = [
             one["instr_args"][1]
@@ -208,7 +228,7 @@ def with_outputs(
     flatbuffers.
     """
     points = list(points)
-    rewriter = _Rewriter(program, data, method, cut)
+    rewriter = Rewriter(program, data, method, cut)
     outputs: dict[int, int] = {}
     refusals: dict[int, str] = {}
     for at in sorted({point.at for point in points}):
@@ -228,7 +248,7 @@ def with_outputs(
 
 
 def _add(
-    rewriter: _Rewriter,
+    rewriter: Rewriter,
     points: Sequence[Point],
     numbers: Sequence[int],
     outputs: dict[int, int],

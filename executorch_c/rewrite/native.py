@@ -45,8 +45,10 @@ def _change(program: Graph, outputs: Outputs) -> None:
         if value in overwritten:
             raise CannotBeOutput("an operator in place overwrites it", value)
     if outputs.is_cut:
-        graph["nodes"] = graph["nodes"][: outputs.end()]
+        graph["nodes"] = [one for i, one in enumerate(graph["nodes"]) if outputs.is_kept(i)]
         graph["outputs"], method["output_specs"] = [], []
+    if outputs.inputs is not None:
+        graph["inputs"] = [name_in(outputs.inside, value) for value in outputs.inputs]
     graph["outputs"] = [*graph["outputs"], *names]
     specs = method.get("output_specs", [])
     method["output_specs"] = [*specs, *({"name": name} for name in names)]

@@ -20,6 +20,8 @@ class Outputs:
     """Values that become outputs, behind the others."""
     nodes: frozenset[int] | None = None
     """The nodes that are kept, and the new outputs are the only ones; None: all."""
+    inputs: Sequence[int] | None = None
+    """Values that become the only inputs, before the outputs; None: those of the payload stay."""
 
     @property
     def is_cut(self) -> bool:
@@ -31,6 +33,16 @@ class Outputs:
         rows = self.inside["nodes"]
         places = (rows[number]["debug_handle"] for number in self.nodes or ())
         return 1 + max((place for place in places if place is not None), default=-1)
+
+    def is_kept(self, place: int) -> bool:
+        """Return True if the operation at a place is kept, in formats whose debug handles count
+        them: those up to the end; of a part with inputs of its own, no other node."""
+        others = {
+            row["debug_handle"]
+            for number, row in enumerate(self.inside["nodes"])
+            if self.inputs is not None and number not in (self.nodes or ())
+        }
+        return place < self.end() and place not in others
 
 
 class CannotBeOutput(ValueError):

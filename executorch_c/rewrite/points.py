@@ -158,9 +158,14 @@ class Dataflow:
         return found
 
 
+def is_run(row: InnerNode) -> bool:
+    """Return True for a node of a delegate that runs."""
+    return DEAD not in (row["note"] or "")
+
+
 def rows_of(inside: DelegateInside) -> list[InnerNode]:
     """Return the nodes of a delegate that run."""
-    return [row for row in inside["nodes"] if DEAD not in (row["note"] or "")]
+    return [row for row in inside["nodes"] if is_run(row)]
 
 
 def left_out(program: Program, method: str, values: Collection[str]) -> dict[str, str]:

@@ -43,16 +43,19 @@ def _change(graph: Graph, outputs: Outputs) -> None:
     block = graph["regions"][0]["blocks"][0]
     new = [name_in(outputs.inside, value) for value in outputs.values]
     kept = [] if outputs.is_cut else block["outputs"]
+    inputs = [name_in(outputs.inside, value) for value in outputs.inputs or ()]
+    if outputs.inputs is not None:
+        block["inputs"] = inputs
     if outputs.is_cut:
-        block["operators"] = _needed(block["operators"], new)
+        block["operators"] = _needed(block["operators"], new, inputs)
     block["outputs"] = [*kept, *new]
 
 
-def _needed(operators: list[Graph], names: list[str]) -> list[Graph]:
-    """Return the operators that some tensors depend on."""
+def _needed(operators: list[Graph], names: list[str], inputs: list[str]) -> list[Graph]:
+    """Return the operators that some tensors depend on, other than by way of inputs."""
     wanted, kept = set(names), []
     for operator in reversed(operators):
         if not wanted.isdisjoint(operator.get("outputs", ())):
-            wanted |= set(operator.get("inputs", ()))
+            wanted |= set(operator.get("inputs", ())) - set(inputs)
             kept.append(operator)
     return kept[::-1]

@@ -49,7 +49,11 @@ def with_outputs(payload: bytes, outputs: Outputs) -> bytes:
 def _change(graph: Graph, outputs: Outputs) -> None:
     for value in outputs.values:
         graph["values"][value]["value"][1]["mem_obj_id"] = OWN_MEMORY
+    for value in outputs.inputs or ():
+        graph["values"][value]["value"][1]["mem_obj_id"] = OWN_MEMORY
+    if outputs.inputs is not None:
+        graph["input_ids"] = [*outputs.inputs]
     if outputs.nodes is not None:
-        graph["chain"] = graph["chain"][: outputs.end()]
+        graph["chain"] = [one for i, one in enumerate(graph["chain"]) if outputs.is_kept(i)]
         graph["output_ids"] = []
     graph["output_ids"] = [*graph["output_ids"], *outputs.values]

@@ -81,14 +81,20 @@ def _change(graph: Graph, outputs: Outputs) -> None:
     tensors = {one.get("id", 0): one for one in map(tensor, graph["values"])}
     if outputs.nodes is not None:
         graph["nodes"] = [n for i, n in enumerate(graph["nodes"]) if i in outputs.nodes]
+        ends = OUTPUT if outputs.inputs is None else INPUT | OUTPUT
         for one in tensors.values():
-            if one.get("flags", 0) & OUTPUT:
-                one |= {"flags": one["flags"] & ~OUTPUT, "external_id": INTERNAL}
+            if one.get("flags", 0) & ends:
+                one |= {"flags": one["flags"] & ~ends, "external_id": INTERNAL}
+    for number, value in enumerate(outputs.inputs or ()):
+        one = tensors[value]
+        one |= {"flags": one.get("flags", 0) | INPUT, "external_id": number}
     arguments = [one for one in tensors.values() if one.get("flags", 0) & (INPUT | OUTPUT)]
     first = 1 + max((one.get("external_id", 0) for one in arguments), default=-1)
     for number, value in enumerate(outputs.values):
         one = tensors[value]
         one |= {"flags": one.get("flags", 0) | OUTPUT, "external_id": first + number}
     graph["num_externs"] = first + len(outputs.values)
+    if outputs.inputs is not None:
+        graph["input_ids"] = [*outputs.inputs]
     kept = [] if outputs.is_cut else graph.get("output_ids", [])
     graph["output_ids"] = [*kept, *outputs.values]

@@ -4,8 +4,9 @@
 program, and the figures of `results/cuts.md`.
 
 A program fails by a bug of its flow (`flow_bugs.py`), which also lowers the part, or by a constant
-of its file, which the flow makes rightly. A cut counts if its program differs from its module on
-samples, and the program that the flow without the bug makes of the same module does not.
+or an attribute (an epsilon, an axis, a scale) of its file, which the flow makes rightly. A cut
+counts if its program differs from its module on samples, and the program that the flow without the
+bug makes of the same module does not.
 """
 
 import argparse
@@ -25,11 +26,26 @@ from executorch_c.check import by_flow, flows
 from tests.backends import planted
 from tests.debug import flow_bugs
 from tests.models import flow_models
+from tests.models.blocks import Llama
 
-MODELS = ("mobilenet", "transformer", "unet", "mlp", "cnn", "lstm")
-FLOWS = ("xnnpack", "portable", "vulkan", "xnnpack-int8", "coreml", "native", "mlx", "openvino")
+MODELS = ("mobilenet", "transformer", "unet", "mlp", "cnn", "lstm", "llama", "mlp-dynamic")
+FLOWS = ("xnnpack", "portable", "vulkan", "xnnpack-int8", "coreml", "native", "mlx", "tosa")
 QUANTIZED = ("xnnpack-int8", "vulkan-int8", "openvino-int8")
-CONSTANT_FLOWS = ("xnnpack", "portable", "xnnpack-int8", "vulkan", "coreml", "mlx", "native")
+CONSTANT_FLOWS = (
+    "xnnpack",
+    "portable",
+    "xnnpack-int8",
+    "vulkan",
+    "coreml",
+    "mlx",
+    "native",
+    "tosa",
+)
+ATTRIBUTE_FLOWS = ("portable", "xnnpack", "vulkan", "tosa", "mlx")
+SECONDS = 600.0
+"""Time of a search: what counts is that of the processor, on a machine that others use."""
+DYNAMIC = "-dynamic"
+"""Ends the name of a model that is exported with any number of rows."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ class Case:
     """A failing program."""
 
     kind: str
-    """"flow" or "constant"."""
+    """"flow", "constant" or "attribute"."""
     fault: str
     model: str
     flow: str
@@ -70,18 +86,35 @@ def cases() -> Iterator[Case]:
         yield Case("flow", fault, model, names[i % len(names)])
     for i, (fault, model) in enumerate(itertools.product(planted.WEIGHTS, MODELS)):
         yield Case("constant", fault, model, CONSTANT_FLOWS[i % len(CONSTANT_FLOWS)])
+    for i, (fault, model) in enumerate(itertools.product(flow_bugs.ATTRIBUTES, MODELS)):
+        for flow in QUANTIZED[:2] if fault in flow_bugs.QUANTIZED else ATTRIBUTE_FLOWS:
+            yield Case("attribute", fault, model, flow)
+
+
+def made(name: str) -> tuple[Any, list[Any], Any]:
+    """Return a model, its inputs and the dynamic shapes of its export."""
+    if name == "llama":
+        torch.manual_seed(0)
+        model = Llama().eval()
+        return model, [torch.randint(60, (1, 7)) for _ in range(2)], None
+    base = name.removesuffix(DYNAMIC)
+    shapes = ({0: torch.export.Dim("rows", min=2, max=8)},) if base != name else None
+    return *flow_models.make(base), shapes
 
 
 def outcome(case: Case, folder: Path) -> Outcome | None:
     """Cut a case; None if its fault has no place in the model."""
-    model, inputs = flow_models.make(case.model)
-    options = {"folder": folder, "flow": case.flow, "progress": False}
+    model, inputs, shapes = made(case.model)
+    if shapes is not None and flows.FLOWS[case.flow].is_static:
+        return None
+    options = {"folder": folder, "flow": case.flow, "dynamic_shapes": shapes}
+    options |= {"progress": False, "seconds": SECONDS}
     if case.flow in QUANTIZED and not _matches(case.flow, model, inputs[0]):
         return None
     start = time.process_time()
     with torch.no_grad():
-        if case.kind == "constant":
-            result = _of_constant(case, model, inputs, options)
+        if case.kind != "flow":
+            result = _of_file(case, model, inputs, options)
         else:
             with flow_bugs.planted(case.flow, case.fault) as counts:
                 try:
@@ -104,16 +137,31 @@ def _matches(flow: str, model: Any, x: Any) -> bool:
     return report.verdict == "match"
 
 
-def _of_constant(case: Case, model: Any, inputs: list[Any], options: dict[str, Any]) -> Any:
-    """Cut a program with a wrong constant, whose flow is right."""
-    made = by_flow.make(model, (inputs[0],), case.flow, progress=False)
-    try:
-        wrong, _ = planted.plant(made.reference, (case.fault,), 1, inputs[:2])
-    except LookupError:
+def wrong_file(case: Case, model: Any, inputs: list[Any], shapes: Any = None) -> Any:
+    """Return what a flow that is right lowers, and a program with a wrong constant or attribute;
+    None if the fault has no place."""
+    made = by_flow.make(model, (inputs[0],), case.flow, dynamic_shapes=shapes, progress=False)
+    if case.kind == "attribute":
+        wrong, count = flow_bugs.changed(made.reference, flow_bugs.ATTRIBUTES[case.fault], most=1)
+        if not count:
+            return None
+    else:
+        try:
+            wrong, _ = planted.plant(made.reference, (case.fault,), 1, inputs[:2])
+        except LookupError:
+            return None
+    return made.reference, by_flow.lowered(case.flow, wrong)
+
+
+def _of_file(case: Case, model: Any, inputs: list[Any], options: dict[str, Any]) -> Any:
+    """Cut a program with a wrong constant or attribute."""
+    shapes = options.pop("dynamic_shapes")
+    found = wrong_file(case, model, inputs, shapes)
+    if found is None:
         return None
-    program = by_flow.lowered(case.flow, wrong)
+    reference, program = found
     try:
-        return devtools.cut(made.reference, (inputs[0],), program=program, **options)
+        return devtools.cut(reference, (inputs[0],), program=program, **options)
     except ValueError as error:
         if "matches its model" in str(error):
             return None
@@ -138,7 +186,7 @@ def _is_right(flow: str, folder: Path) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", choices=("flow", "constant"))
+    parser.add_argument("--kind", choices=("flow", "constant", "attribute"))
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--offset", type=int, default=0, help="every case from this one on, by 7")
     args = parser.parse_args()

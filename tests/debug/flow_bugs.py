@@ -157,13 +157,32 @@ QUANTIZED: dict[str, Bug] = {
     "scale of a sum's operand": lambda n: _activation(n, 1.3, ("add", "cat")),
 }
 BUGS = ALONE | BESIDE | QUANTIZED
+ATTRIBUTES: dict[str, Bug] = {
+    **{
+        name: BUGS[name]
+        for name in (
+            *("epsilon of layer norm", "softmax over another axis", "factor"),
+            *("scale of linear's input", "scale of convolution's input"),
+        )
+    },
+    "bound of a clamp": lambda n: _is(n, "hardtanh", "hardtanh_") and _argument(n, 2, 1.5),
+    "padding of a pool": lambda n: (
+        _is(n, "max_pool2d")
+        and _replaced(n, aten.max_pool2d.default, n.args[0], [3, 3], [2, 2], [1, 1])
+    ),
+    "operand of a power": lambda n: _is(n, "pow") and _argument(n, 1, 3),
+}
+"""Changes of what is no tensor."""
 
 
-def changed(exported: Any, bug: Bug) -> tuple[Any, int]:
-    """Return an exported program as a flow with a bug sees it, and how many nodes it changes."""
+def changed(exported: Any, bug: Bug, most: int | None = None) -> tuple[Any, int]:
+    """Return an exported program as a flow with a bug sees it, and how many nodes it changes: at
+    most a number of them."""
     wrong = copy.deepcopy(exported)
     graph = wrong.graph_module.graph
-    count = sum(bug(node) for node in list(graph.nodes) if node.op == "call_function")
+    count = 0
+    for node in list(graph.nodes):
+        count += node.op == "call_function" and count != most and bool(bug(node))
     graph.eliminate_dead_code()
     wrong.graph_module.recompile()
     return wrong, count

@@ -18,6 +18,7 @@ from executorch_c.check import by_flow, flows
 from executorch_c.cut import constants, files
 from executorch_c.cut.graph import Part, Whole
 from executorch_c.debug._graphs.reference import reference_of
+from executorch_c.rewrite import kinds
 from tests import process
 from tests.backends import planted
 from tests.debug import cuts, flow_bugs
@@ -114,18 +115,58 @@ def test_the_script_of_a_report(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_fault_that_no_part_has(tmp_path: Path) -> None:
-    """The program was made by a flow with a bug, and the one that is named has none."""
+def made_by_another_flow(flow: str) -> tuple[Any, Any]:
+    """Return a model, and the program of a flow with a bug, whose name is that of a right one."""
     model, _ = flow_models.make("mlp")
-    with flow_bugs.planted("portable", "tanh is sigmoid"):
-        made = by_flow.make(model, (X,), "portable", progress=False)
-    program = made.subject.opened
+    with flow_bugs.planted(flow, "tanh is sigmoid"):
+        made = by_flow.make(model, (X,), flow, progress=False)
+    return made.reference, made.subject.opened
+
+
+def test_nodes_of_the_program_itself(tmp_path: Path) -> None:
+    """The flow that is named makes a right program: the part is the program's own node."""
+    reference, program = made_by_another_flow("portable")
+    folder = tmp_path / "cut"
+    cut = devtools.cut(reference, (X,), folder=folder, program=program, progress=False)
+    assert cut.is_own and cut.nodes == ("tanh",) and cut.shown == 3 and cut.official == "differ"
+    assert "the nodes are the program's: the flow makes others" in " ".join(str(cut).split())
+    (x,) = np.load(folder / "inputs.npz").values()
+    (y,) = executorch_c.load(folder / "cut.pte").load_method("forward").execute([x])
+    assert np.allclose(y, 1 / (1 + np.exp(-x)), atol=1e-6)
+
+
+ATTRIBUTES = [
+    ("softmax over another axis", "transformer", "xnnpack", ("softmax",)),
+    ("padding of a pool", "cnn", "portable", ("max_pool2d",)),
+]
+
+
+@pytest.mark.parametrize(("fault", "model", "flow", "nodes"), ATTRIBUTES)
+def test_an_attribute_of_the_file(
+    tmp_path: Path, fault: str, model: str, flow: str, nodes: tuple[str, ...]
+) -> None:
+    """No constant differs: the part has the file's attribute."""
+    case = cuts.Case("attribute", fault, model, flow)
+    outcome = cuts.outcome(case, tmp_path / "cut")
+    assert outcome is not None and outcome.is_kept and outcome.result.is_own, outcome
+    assert outcome.result.nodes == nodes
+
+
+def test_a_fault_that_no_part_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flow that is named makes a right program, and the backend's payloads have no writer."""
+    monkeypatch.delitem(kinds.WRITERS, "XnnpackBackend")
+    reference, program = made_by_another_flow("xnnpack")
     cut = devtools.cut(
-        made.reference, (X,), folder=tmp_path / "cut", program=program, progress=False
+        reference,
+        (X,),
+        folder=tmp_path / "cut",
+        program=program,
+        seconds=600,
+        progress=False,
     )
     assert not cut.ok and cut.folder is None and not list((tmp_path / "cut").iterdir())
     assert "the flow makes another program of this model" in cut.reason
-    assert str(cut).startswith("no part shows the fault of tanh of '3'")
+    assert str(cut).startswith("no part shows the fault of tanh")
 
 
 def test_refused(tmp_path: Path) -> None:

@@ -109,6 +109,29 @@ def test_a_case_in_which_the_program_raises_is_the_worst(wrong: bytes) -> None:
         explain(Net().eval(), iter(calls), program=wrong)
 
 
+def test_integers_that_differ_are_the_worst() -> None:
+    """The largest error of the floats is another case's."""
+
+    class Positive(nn.Module):
+        def __init__(self, limit: float) -> None:
+            super().__init__()
+            self.limit = limit
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x * (1 + (1 - self.limit) * 1e-3), x > self.limit
+
+    calls = [(torch.full((2, 4), value),) for value in (0.1, 0.97, 30.0)]
+    program = export(Positive(0.95).eval(), X)
+    report = explain(Positive(1.0).eval(), iter(calls), program=program)
+    assert "the nodes are those of the worst, 1" in str(report) and report.verdict == "differ"
+
+
+def test_a_wrong_file_of_a_set_is_named_first(room: Path, wrong: bytes) -> None:
+    np.savez(room / "inputs" / "c.npz", x=np.ones((2, 4)), y=np.ones(3))
+    with pytest.raises(ValueError, match=r"c.npz: contains 2 arrays"):
+        explain(None, "inputs", program=wrong)  # before the model is exported
+
+
 def test_commands(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["compare", "right.pte", "wrong.pte", "--inputs", "inputs"]) == 3
     assert "the worst, b.npz" in capsys.readouterr().out

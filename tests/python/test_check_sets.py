@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,32 @@ def test_a_file_of_another_structure_is_named(room: Path, right: bytes) -> None:
         check_model(Net().eval(), EXAMPLE, program=right, real_inputs="inputs", **OPTIONS)
 
 
+@pytest.mark.parametrize(
+    ("arrays", "text"),
+    [
+        ({"x": np.ones((2, 4)), "y": np.ones(3)}, "c.npz has 2 positional arguments"),
+        ({"x": np.ones((2, 4))}, r"c.npz: array 0 is float64 \(2, 4\), .* float32 \(2, 4\)"),
+        ({"x": np.ones(4, np.float32)}, r"c.npz: array 0 is float32 \(4,\), .* float32 \(2, 4\)"),
+        (None, "c.npz: not an .npz or .npy file of arrays"),
+    ],
+)
+def test_a_wrong_file_is_found_before_the_export(
+    room: Path, monkeypatch: pytest.MonkeyPatch, arrays: dict[str, Any] | None, text: str
+) -> None:
+    """By the headers: of the files before it no elements are read either."""
+    from executorch_c import _input_files
+    from executorch_c.check import flows
+
+    if arrays is None:
+        (room / "inputs" / "c.npz").write_bytes((room / "inputs" / "c.npz").read_bytes()[:-30])
+    else:
+        np.savez(room / "inputs" / "c.npz", **arrays)
+    monkeypatch.setattr(flows, "export", None)
+    monkeypatch.setattr(_input_files, "read_arrays", None)
+    with pytest.raises(ValueError, match=text):
+        check_model(Net().eval(), EXAMPLE, flow="portable", real_inputs="inputs", **OPTIONS)
+
+
 def test_a_loader_with_labels_is_refused(right: bytes) -> None:
     data = [(torch.ones(4), 1), (torch.zeros(4), 2)]
     loader = torch.utils.data.DataLoader(data, batch_size=2)
@@ -131,6 +158,14 @@ def test_memory_of_many_cases_is_bounded(
     result = check_model(Net().eval(), EXAMPLE, program=right, **options)
     assert result.verdict == "match" and len(result) == 5 and kept == ["example", "random"]
     assert result.power.share is not None
+    real = [case for case in result if case.kind == "real"]
+    assert [type(case.inputs).__name__ for case in real] == ["InputsOfFile"] * 3
+    assert [case.shapes() for case in real] == ["(2, 4)"] * 3
+    for name, case in zip("abc", real):
+        [inputs] = case.inputs
+        assert np.array_equal(inputs[0], np.load(f"inputs/{name}.npz")["x"])
+    result.save_inputs("saved.npz", real[1])
+    assert np.array_equal(np.load("saved.npz")["input_0"], np.load("inputs/b.npz")["x"])
     assert len(check_model(Net().eval(), EXAMPLE, program=wrong, **options).failures) == 5
 
 

@@ -5,6 +5,7 @@ import struct
 import wave
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,40 @@ def test_a_damaged_compressed_entry_is_named(room: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(ValueError, match="case_2.npz: not an .npz or .npy file of arrays"):
         validate("inputs", "expected", program="add.pte")
+
+
+def test_an_outline_has_what_the_headers_say(tmp_path: Path) -> None:
+    """Shapes and dtypes are those of the file, elements are zeros; what is damaged is refused."""
+    known = {
+        "matrix": np.ones((3, 2), np.float16),
+        "empty": np.ones((0, 4)),
+        "number": np.int64(7),
+        "order": np.asfortranarray(np.ones((2, 5), np.bool_)),
+    }
+    np.savez_compressed(tmp_path / "a.npz", **known)  # type: ignore[arg-type]
+    for name, value in known.items():
+        np.save(tmp_path / f"{name}.npy", value)
+    [case] = input_set(tmp_path / "a.npz")
+    outline = replace(case, is_outline=True).arrays([])
+    single = {
+        name: replace(one, is_outline=True).arrays([])[""]
+        for name in known
+        for one in input_set(tmp_path / f"{name}.npy")
+    }
+    for arrays in (outline, single):
+        assert {n: (a.shape, a.dtype) for n, a in arrays.items()} == {
+            n: (np.shape(a), np.asarray(a).dtype) for n, a in known.items()
+        }
+        assert not any(a.any() for a in arrays.values())
+    data = (tmp_path / "matrix.npy").read_bytes()
+    (tmp_path / "matrix.npy").write_bytes(data[:-1])
+    np.save(tmp_path / "number.npy", np.array([None]))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("matrix.npy", data[:-1])
+    for name in ("matrix.npy", "number.npy", "a.npz"):
+        [case] = input_set(tmp_path / name)
+        with pytest.raises(ValueError, match=f"{name}: not an .npz or .npy file"):
+            replace(case, is_outline=True).arrays([])
 
 
 def test_an_array_larger_than_its_file_is_refused_without_memory(room: Path) -> None:

@@ -154,6 +154,41 @@ def test_latency_warns_or_has_an_allowance(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*slower: *3.5 times the reference load, stored 2*"])
 
 
+USELESS = """
+    class Result:
+        def figures(self):
+            return {"cases": 3}
+
+    def test_nothing(pte_snapshot):
+        pte_snapshot.figures(Result())
+
+    def test_empty(pte_snapshot):
+        pte_snapshot.figures({})
+
+    def test_never(pte_snapshot):
+        pte_snapshot.latency(lambda: None, repeat=0)
+
+    def test_other(pte_snapshot):
+        pte_snapshot.figures({"bytes": 7}, name="latency")
+"""
+
+
+def test_what_can_never_fail_is_refused(pytester: pytest.Pytester) -> None:
+    """Figures of nothing, a latency of no calls, and another snapshot in the place of a latency."""
+    pytester.makepyfile(test_it=USELESS)
+    result = run(pytester, "--pte-update")
+    result.assert_outcomes(passed=1, failed=3)
+    result.stdout.fnmatch_lines(["*no figures to compare*", "*`repeat` is 0, expected 1 or more*"])
+    path = pytester.path / "test_it.py"
+    path.write_text(
+        path.read_text().replace('.figures({"bytes": 7}, name="latency")', ".latency(int)")
+    )
+    result = run(pytester, "-k", "other")
+    result.stdout.fnmatch_lines(
+        ["*test_other-latency.json: not a snapshot of a latency, but of bytes"]
+    )
+
+
 def test_latency_is_relative_to_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock of the test: turns of the call take 6 and 8, of the load 2, 2 and 4."""
     now, calls, loads = [0.0], iter([100.0, 6.0, 6.0, 8.0]), iter([1.0, 2.0, 2.0, 4.0])
