@@ -35,20 +35,33 @@ class Row:
     layers: int
     whole_db: float
     target_db: float
-    found: int
+    found: int | None
+    """Number of layers in float; None if no set reaches the target."""
     sets: int
     """Number of sets that the search simulated."""
-    fewest: int
+    fewest: int | None
     brute_sets: int
     program_db: float
     """SQNR of the program; NaN if it was not made."""
+
+    @property
+    def more(self) -> float:
+        """Number of layers more than the fewest; infinite if only one of the two found any."""
+        if self.found is None or self.fewest is None:
+            return 0 if self.found is self.fewest else math.inf
+        return self.found - self.fewest
 
     def __str__(self) -> str:
         program = "" if math.isnan(self.program_db) else f"{self.program_db:.1f}"
         return (
             f"| {self.model} | {self.layers} | {self.whole_db:.1f} | {self.target_db:.1f} "
-            f"| {self.found} | {self.sets} | {self.fewest} | {self.brute_sets} | {program} |"
+            f"| {_shown(self.found)} | {self.sets} | {_shown(self.fewest)} | {self.brute_sets} "
+            f"| {program} |"
         )
+
+
+def _shown(count: int | None) -> str:
+    return "none" if count is None else str(count)
 
 
 HEAD = (
@@ -57,16 +70,16 @@ HEAD = (
 )
 
 
-def fewest(choice: Choice) -> tuple[int, int]:
-    """Return the size of the smallest set that reaches the target, and the number of sets that
-    were tried, smaller ones first."""
+def fewest(choice: Choice) -> tuple[int | None, int]:
+    """Return the size of the smallest set that reaches the target, None if none does, and the
+    number of sets that were tried, smaller ones first."""
     names = [*choice.simulation.layers]
     sets = [frozenset(s) for n in range(len(names) + 1) for s in combinations(names, n)]
     sets.sort(key=choice.search.size)
     for tried, one in enumerate(sets, 1):
         if choice.search.result(one).ok:
             return choice.search.size(one), tried
-    raise ValueError("no set reaches the target")
+    return None, len(sets)
 
 
 def rows(name: str, with_programs: bool = True) -> Iterator[Row]:
@@ -83,10 +96,9 @@ def rows(name: str, with_programs: bool = True) -> Iterator[Row]:
             whole_db = Choice(maker, simulation, say).search.result(()).rows[0].value
         choice = Choice(maker.for_targets(f"{whole_db + more}dB"), simulation, say)
         found = choice.search.fewest()
-        assert found is not None
         sets = len(choice.search.known)
         program_db = math.nan
-        if with_programs:
+        if with_programs and found is not None:
             made = choice.made("advised", found)
             program_db = made.reached.rows[0].value
         yield Row(
@@ -94,7 +106,7 @@ def rows(name: str, with_programs: bool = True) -> Iterator[Row]:
             len(simulation.layers),
             whole_db,
             whole_db + more,
-            choice.search.size(found),
+            None if found is None else choice.search.size(found),
             sets,
             *fewest(choice),
             program_db,
@@ -112,7 +124,7 @@ def main() -> None:
         for row in rows(name, not args.no_programs):
             print(row, flush=True)
             done.append(row)
-    worse = [row.found - row.fewest for row in done]
+    worse = [row.more for row in done]
     print(
         f"\n{len(done)} searches: {worse.count(0)} with the fewest layers, {worse.count(1)} with "
         f"one more, {sum(one > 1 for one in worse)} with more; "
