@@ -328,7 +328,7 @@ def test_a_box_that_is_too_small(window: Browser, tmp_path: Path) -> None:
     assert ask(window, "return pane.isOpen(view.n + 2)") is True
 
 
-@pytest.mark.parametrize("layers", [120, 0])
+@pytest.mark.parametrize("layers", [120, pytest.param(0, marks=pytest.mark.heavy)])
 def test_20_000_nodes(window: Browser, tmp_path: Path, layers: int) -> None:
     """The page is below 5 MB and opens folded. With all boxes open each node is drawn at some
     scale, and a frame has at most MOST_SHAPES, wherever the window is and however far away."""
