@@ -93,7 +93,8 @@ def _map(axes: Axes, errors: Array, index: Sequence[int] | Literal["all"] | None
     low, top = _colours(errors)
     _draw_map(axes, rows, low, top)
     if worst is not None:
-        axes.plot(*worst[::-1], "o", fillstyle="none", color=RING, markersize=11, markeredgewidth=2)
+        ring: Any = {"fillstyle": "none", "color": RING, "markersize": 11, "markeredgewidth": 2}
+        axes.plot(*worst[::-1], "o", clip_on=False, **ring)
     _map_legend(axes, rows, worst is not None)
     wide = errors.ndim > 1
     dress(axes, f"{ERROR}{where}", _axis(errors, 1), _axis(errors, 2, index) if wide else "")

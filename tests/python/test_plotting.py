@@ -48,7 +48,7 @@ def test_the_heat_map_is_the_slice_with_the_largest_error() -> None:
     axes = figure.axes[0]
     assert "at [1, :, :] of (2, 3, 4)" in axes.get_title("left")
     [ring] = axes.lines
-    assert (*ring.get_xdata(), *ring.get_ydata()) == (3, 2)
+    assert (*ring.get_xdata(), *ring.get_ydata()) == (3, 2) and not ring.get_clip_on()
     assert "0: 10 elements" in labels(axes) and "largest error" in labels(axes)
 
 
