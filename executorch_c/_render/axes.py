@@ -20,7 +20,7 @@ MAX_DRAWN = 1e280
 """Largest number with a place of its own, whose inverse is the smallest: beyond them matplotlib's
 ranges overflow."""
 MAX_TICKS = 8
-MAX_LABELS = 40
+MAX_LABELS = 56
 """Largest number of labelled rows."""
 MAX_LETTERS = 32
 """Largest length of a label."""

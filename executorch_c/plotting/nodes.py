@@ -37,7 +37,7 @@ def sqnr(
     Infinity (no error) stands apart above, minus infinity below, NaN on top.
 
     Args:
-        names: A label for each layer; of more than 40 layers some are shown, the lowest ratios
+        names: A label for each layer; of more than 56 layers some are shown, the lowest ratios
             first.
         series: Ratios of the layers, by name of the series.
         target_db: Wanted ratio, drawn as a line.
@@ -65,7 +65,7 @@ def node_errors(
     """Draw the relative errors of nodes, logarithmic; 0, infinity and NaN stand apart.
 
     Args:
-        names: A label for each node; of more than 40 nodes some are shown, the first divergence
+        names: A label for each node; of more than 56 nodes some are shown, the first divergence
             and the largest errors first.
         series: Relative errors of the nodes, by name of the series.
         limits: Largest relative error of each node within tolerance.
