@@ -36,8 +36,8 @@ REFUSED = {
         if model != "unet"
     },
     **{(f"cortex-m-{m}", "transformer"): "ReplaceScalarWithTensorArgPass" for m in ("m55", "m4")},
-    # The observers of layer_norm's bias, a vector, and of a list (proof: test_openvino_flow.py), and
-    # of an LSTM's weights.
+    # The observers of layer_norm's bias, a vector, and of a list (test_openvino_flow.py proves it),
+    # and of an LSTM's weights.
     ("openvino-int8-sym", "transformer"): "IndexError: Dimension out of range",
     ("openvino-int8-mixed", "transformer"): "IndexError: Dimension out of range",
     ("openvino-int8-transformer", "transformer"): "'list' object has no attribute 'numel'",
