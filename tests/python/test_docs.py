@@ -98,6 +98,7 @@ NOTEBOOKS = ROOT / "executorch_c" / "examples"
 RESULTS = {  # the result that each notebook demonstrates
     "validate": ["10 cases match", "Outputs match"],
     "chat": ["nats per byte", "A list is", "match: 9 cases", "bits per byte"],
+    "blame_device": ["[:, :, :, 4:6] of [1, 8, 8, 8], zeros", "3 of 5 runs on equal inputs"],
     "find_divergence": ["blocks.7.up", "blocks.0", "reaches output 0"],
 }
 
