@@ -76,13 +76,15 @@ class Search:
             return frozenset()
         if not self.result(everything).ok:
             return None
-        order = self._order()
-        best = self._pruned(self._bracket(order))
+        costs = self._costs()
+        order = [*costs]
+        self.max_sets += len(self.known)  # those of the order do not count
+        best = self._pruned(self._bracket(order), costs)
         grown = self._grown(order, self.size(best))
         if grown is not None:
-            best = min(best, self._pruned(grown), key=self._rank)
+            best = min(best, self._pruned(grown, costs), key=self._rank)
         while (smaller := self._exchanged(best, order)) is not None:
-            best = self._pruned(smaller)
+            best = self._pruned(smaller, costs)
         return best
 
     def likeliest(self, kept: Set) -> Set:
@@ -97,15 +99,19 @@ class Search:
     def _rank(self, names: Set) -> tuple[int, float]:
         return self.size(names), self._noise(names)
 
-    def _order(self) -> list[str]:
-        """Return layers by what they cost, the most expensive first: the noise of the layer alone,
-        and what the whole noise loses without it."""
+    def _costs(self) -> dict[str, float]:
+        """Return what layers cost, the most expensive first: the noise of the layer alone, and what
+        the whole noise loses without it."""
         whole, everything = self._noise(()), frozenset(self.covers)
         cost = {
             name: self._noise(everything - {name}) + max(whole - self._noise({name}), 0.0)
             for name in self.covers
         }
-        return sorted(cost, key=lambda name: -cost[name])
+        return dict(sorted(cost.items(), key=lambda item: -item[1]))
+
+    def _width(self, steps: int) -> int:
+        """Return how many layers each of some steps may try."""
+        return min(MAX_TRIED, (self.max_sets - len(self.known)) // max(steps, 1))
 
     def _bracket(self, order: Sequence[str]) -> Set:
         """Return the shortest beginning of an order that reaches the target, by halving."""
@@ -119,6 +125,8 @@ class Search:
         """Return a set that grew layer by layer, of the sets of a size those with the least noise,
         until it reached the target; None if it is not smaller than a limit."""
         beam: list[Set] = [frozenset()]
+        if self._width(limit) < MAX_TRIED:
+            return None
         for _ in range(1, limit):
             larger = {}
             for kept in beam:
@@ -132,15 +140,16 @@ class Search:
                     return kept
         return None
 
-    def _pruned(self, kept: Set) -> Set:
+    def _pruned(self, kept: Set, costs: Mapping[str, float]) -> Set:
         """Return a set without the layers that the target does not need."""
-        lost = {name: 0.0 for name in kept}
+        lost = {name: costs[name] for name in kept}
         """Noise without each, when it was last measured."""
+        width = max(1, self._width(2 * len(kept)))
         while not self.is_spent:
             tried = sorted(kept, key=lost.__getitem__)
             smaller = None
             for count, name in enumerate(tried):
-                if self.is_spent or (smaller is not None and count >= MAX_TRIED):
+                if self.is_spent or (smaller is not None and count >= width):
                     break
                 one = kept - {name}
                 lost[name] = self._noise(one)
