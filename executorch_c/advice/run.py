@@ -6,7 +6,6 @@ long: the docstring of advise is its reference
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from time import perf_counter, process_time
 from typing import Any
 
@@ -112,8 +111,8 @@ def maker_of(
     module, exported, _ = methods.reference(model, method)
     example = cases.example_of(inputs, exported)
     real, others = (cases.real_cases(one, example, module) for one in (real_inputs, held_out))
-    samples = [example, *chain.from_iterable(real.calls)]
-    calls = [*chain.from_iterable(others.calls)] or samples
+    samples = [example, *real.calls()]
+    calls = [*others.calls()] or samples
     say("running the model")
     expected = _expected(module, calls)
     say("exporting the model")
