@@ -73,7 +73,8 @@ class _Before:
     """A quantiser that annotates nothing, and keeps the graph that it would annotate."""
 
     def __init__(self, quantizer: Any) -> None:
-        self.quantizer, self.graph = quantizer, None
+        self.quantizer = quantizer
+        self.graph: Any = None
 
     def annotate(self, model: Any) -> Any:
         import copy
@@ -96,7 +97,7 @@ class Simulation:
         self._make, self._samples = quantizers, samples
         before = _Before(quantizers(()))
         flows.prepared(flow, exported, [], before)
-        self._graph: Any = before.graph
+        self._graph = before.graph
         """The float graph, as the quantiser gets it: with folded batch norm."""
         self._roundings: dict[object, Rounding] = {}
         self._constants: dict[tuple[str, Rounding], Any] = {}
