@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import struct
 import tokenize
 import zipfile
 import zlib
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -34,16 +35,21 @@ if TYPE_CHECKING:
 
 DAMAGED = (
     ValueError,
+    TypeError,
     EOFError,
+    OSError,
+    OverflowError,
     SyntaxError,
-    NotImplementedError,
+    RuntimeError,
+    struct.error,
     MemoryError,
     tokenize.TokenError,
     zlib.error,
     LZMAError,
     zipfile.BadZipFile,
 )
-"""Exceptions of numpy.load for a damaged file."""
+"""Exceptions of numpy and zipfile for a damaged file; RuntimeError: an encrypted
+one, OSError: offsets that it cannot have."""
 
 BY_FUNCTION = "or read it by a function, --inputs loader.py:f"
 """Advice for a file that no reader takes as it is."""
@@ -92,25 +98,51 @@ asks for the outline."""
 # ---- arrays -----------------------------------------------------------------------------------
 
 
+MAX_UNPACKED = 1 << 30
+"""Maximum bytes of the arrays of an .npz file that are more than MAX_RATIO times its size."""
+MAX_RATIO = 20
+
+
 @contextmanager
 def _damaged(path: str) -> Iterator[None]:
-    """Raise ValueError for the exceptions of numpy.load for a damaged file."""
+    """Raise ValueError for the exceptions of numpy and zipfile for a damaged file."""
     try:
         yield
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
     except DAMAGED as error:
         # numpy takes any other file for a pickle, and advises to load it
-        why = "another kind of file" if "contains pickled" in str(error) else error
+        is_advice = "allow_pickle" in str(error) or "contains pickled" in str(error)
+        why = "another kind of file, or Python objects" if is_advice else error
         raise ValueError(f"{path}: not an .npz or .npy file of arrays ({why})") from error
 
 
 def read_arrays(path: str) -> Arrays:
-    """Return the arrays of an .npz file by name, or the array of an .npy file under the name ""."""
-    with _damaged(path):
-        loaded = np.load(path)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
+    """Return the arrays of an .npz file by name, or the array of an .npy file under the name "".
+
+    Raises ValueError for a file of another kind, of Python objects, a damaged one, and one that is
+    small and unpacks to more than MAX_UNPACKED bytes; OSError.
+    """
+    with open(path, "rb") as file, _damaged(path):
+        is_zip = file.read(2) == b"PK"
+        file.seek(0)
+        return _unpacked(file) if is_zip else {"": np.load(file)}
+
+
+def _unpacked(file: BinaryIO) -> Arrays:
+    """Return the arrays of an .npz file. Raises what damaged files do."""
+    arrays: Arrays = {}
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        size = sum(member.file_size for member in members)
+        most = max(MAX_UNPACKED, MAX_RATIO * os.fstat(file.fileno()).st_size)
+        if size > most:
+            raise ValueError(f"it unpacks to {size:,} bytes, at most {most:,} are read")
+        for member in members:
+            with archive.open(member) as entry:
+                name = member.filename.removesuffix(".npy")
+                arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
+    return arrays
 
 
 def _outline(shape: Sequence[int], dtype: Any) -> Array:
@@ -124,11 +156,11 @@ def _outline_of(path: str) -> Arrays:
         if isinstance(loaded, np.ndarray):
             return {"": _outline(loaded.shape, loaded.dtype)}
         with loaded:
-            entries = loaded.zip.namelist()
+            entries = {*loaded.zip.namelist()}
             return {
-                name: _outline_entry(loaded.zip, f"{name}.npy")
-                if f"{name}.npy" in entries
-                else loaded[name]
+                name: _outline_entry(
+                    loaded.zip, f"{name}.npy" if f"{name}.npy" in entries else name
+                )
                 for name in loaded.files
             }
 

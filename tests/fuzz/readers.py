@@ -20,6 +20,7 @@ READERS = {
     "etrecord": "tests.inspect.test_random_etrecords",
     "etdump": "tests.inspect.test_random_etdumps",
     "coreai": "tests.backends.test_coreai_answers",
+    "arrays": "tests.python.test_hostile_arrays",
 }
 """Modules of the readers."""
 SEED_CASES = 1 << 40
