@@ -31,11 +31,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, program: ProgramFile, inputs: list[object]) -> int:
     """Write probes, or those of the next round; return the exit code: 0 if there is a program to
     run, 3 if the node is found, 4 if the fault does not show."""
-    from executorch_c.blame.probes import folder_of, manifest, next_probe, write_probes
+    from executorch_c.blame import manifest
+    from executorch_c.blame.probes import folder_of, next_probe, write_probes
 
     _devices.check_inputs(args)
     folder = folder_of(args.probes)
-    if folder is None or args.at or not manifest(folder)["rounds"]:
+    if folder is None or args.at or not manifest.read(folder)["rounds"]:
         written = write_probes(
             program, inputs, args.probes, at=args.at, rounds=args.rounds, method=args.method
         )

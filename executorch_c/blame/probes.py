@@ -29,8 +29,10 @@ from executorch_c._core import InvalidArgumentError, NotSupportedError
 from executorch_c._inputs import by_name
 from executorch_c._programs import ProgramFile, ProgramSource, method_of, opened
 from executorch_c._render.text import plural, unknown
+from executorch_c.blame import manifest
 from executorch_c.blame.device import DeviceValues, Expected, read_dump, read_runs
 from executorch_c.blame.arithmetic import Allowance
+from executorch_c.blame.manifest import MANIFEST, VERSION
 from executorch_c.blame.locating import compare_nodes
 from executorch_c.blame.replay import Replay
 from executorch_c.rewrite.method import Rewritten, with_outputs
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from executorch_c._core import Method
     from executorch_c._types import FilePath
 
-MANIFEST = "probes.json"
-VERSION = 1
 MAX_BYTES = 256 << 20
 """Maximum bytes of new outputs in one program: of more nodes, some are left out, evenly."""
 COARSE = ("bool", "int64")
@@ -283,8 +283,8 @@ def next_probe(program: ProgramSource, folder: FilePath) -> Round:
     without results; the exceptions of the run.
     """
     path = Path(folder)
-    state = manifest(path)
-    source = _Source(program, _inputs(path, state), state["method"])
+    state = manifest.read(path)
+    source = _Source(program, manifest.inputs(path, state), state["method"])
     if state["sha256"] != source.file.origin.sha256:
         raise ValueError(f"{path}: the probes are of another program ({state['program']})")
     suspects = _suspects(source, read_probes(path)[0])
@@ -311,22 +311,6 @@ def _suspects(source: _Source, run: DeviceValues) -> list[str]:
 # ---- reading ----------------------------------------------------------------------------------
 
 
-def manifest(folder: FilePath) -> dict[str, Any]:
-    """Return the manifest of a folder. Raises ValueError without one."""
-    path = Path(folder) / MANIFEST
-    if not path.is_file():
-        raise ValueError(f"{os.fspath(folder)!s}: no {MANIFEST}: `blame --probes DIR` writes it")
-    try:
-        state = json.loads(path.read_text())
-        programs = state["programs"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: not a manifest of probes ({error})") from error
-    if state.get("version") != VERSION or not isinstance(programs, dict):
-        raise ValueError(f"{path}: version {state.get('version')}, expected {VERSION}")
-    result: dict[str, Any] = state
-    return result
-
-
 def folder_of(run: object) -> Path | None:
     """Return the path of a folder of probes; None for anything else."""
     if isinstance(run, (str, os.PathLike)) and (Path(run) / MANIFEST).is_file():
@@ -341,7 +325,7 @@ def read_probes(folder: FilePath) -> list[DeviceValues]:
     found and what was expected; FileNotFoundError without any file.
     """
     path = Path(folder)
-    state = manifest(path)
+    state = manifest.read(path)
     places = [path, *sorted(one for one in path.iterdir() if one.is_dir())]
     runs = [run for place in places for run in _runs(path, place, state)]
     if not runs:
@@ -361,6 +345,9 @@ def _runs(folder: Path, place: Path, state: dict[str, Any]) -> list[DeviceValues
             continue
         expected = _expected(folder, name, state)
         run = _read(found, expected)
+        if any(row["output"] >= len(run.outputs) for row in one["outputs"]):
+            most = plural(len(run.outputs), "output")
+            raise ValueError(f"{folder / MANIFEST}: {name} has {most}, expected more")
         sources.append(run.source)
         ours = {row["output"] for row in one["outputs"]}
         for row in one["outputs"]:
@@ -391,18 +378,11 @@ def _read(files: list[Path], expected: Expected) -> DeviceValues:
     return run
 
 
-def _inputs(folder: Path, state: Mapping[str, Any]) -> list[Array]:
-    return [
-        np.frombuffer((folder / row["file"]).read_bytes(), row["dtype"]).reshape(row["shape"])
-        for row in state["inputs"]
-    ]
-
-
 def _expected(folder: Path, name: str, state: dict[str, Any]) -> Expected:
     """Return the outputs of a program of the folder, as they are here."""
     program = load(folder / f"{name}.pte")
     method = program.load_method(state["method"], delegate_at_load=False)
-    outputs = method.execute(_inputs(folder, state))
+    outputs = method.execute(manifest.inputs(folder, state))
     return Expected(tuple(f"output_{i}" for i in range(len(outputs))), tuple(outputs))
 
 

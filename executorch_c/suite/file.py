@@ -60,7 +60,9 @@ def read(path: FilePath) -> list[CheckTask]:
         table: Mapping[str, Any] = toml.loads(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"{name}: not UTF-8: {error}") from None
-    except toml.TOMLDecodeError as error:
+    except RecursionError:
+        raise ValueError(f"{name}: not TOML: arrays or tables are nested too deeply") from None
+    except ValueError as error:  # that of the parser is one; others are integers of many digits
         raise ValueError(f"{name}: not TOML: {error}") from None
     lines = lines_of(text)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from executorch_c._render.text import unknown
+from executorch_c._render.text import shortened, unknown
 
 
 @dataclass(frozen=True)
@@ -19,17 +21,26 @@ class Option:
     is_path: bool = False
 
 
+MAX_COUNT, MAX_SECONDS = (1 << 63) - 1, 1e9
+
+
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Return True for a number that is a float, too, but no NaN, which no comparison is true of."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and (abs(value) <= sys.float_info.max or value in (math.inf, -math.inf))
 
 
 def _is_limit(value: Any) -> bool:
     """Return True for a number of at least 0."""
     return _is_number(value) and value >= 0
+
+
+def _is_seconds(value: Any) -> bool:
+    return _is_limit(value) and value <= MAX_SECONDS
 
 
 def _is_tolerance(value: Any) -> bool:
@@ -55,7 +66,7 @@ _BOOL = Option("true or false", _is_bool)
 OPTIONS: dict[str, Option] = {
     "n_random": _COUNT,
     "seed": _COUNT,
-    "search": Option("seconds, true or false", lambda value: _is_bool(value) or _is_limit(value)),
+    "search": Option("seconds, true or false", lambda value: _is_bool(value) or _is_seconds(value)),
     "rtol": _TOLERANCE,
     "atol": _TOLERANCE,
     "min_sqnr_db": Option("a number of dB", _is_number),
@@ -69,15 +80,21 @@ OPTIONS: dict[str, Option] = {
     ),
     "data_path": Option("a path, or a list of paths", _are_texts, is_path=True),
     "engines": Option('"here,official", or a list of these names', _are_texts),
-    "official_seconds": Option("a number of seconds", _is_limit),
+    "official_seconds": Option("a number of seconds", _is_seconds),
 }
 """The options of check_model by name, but for those that are objects of Python: the function that
 makes the model returns them."""
 SUITE_OPTIONS: dict[str, Option] = {
-    "seconds": Option("a number of seconds", lambda value: _is_limit(value) and value > 0),
+    "seconds": Option("a number of seconds", lambda value: _is_seconds(value) and value > 0),
 }
 """Options of a check that check_model does not have."""
 EVERY = OPTIONS | SUITE_OPTIONS
+
+
+def shown(value: object) -> str:
+    """Return a value in words, of at most 80 characters."""
+    is_huge = isinstance(value, int) and value.bit_length() > 1000
+    return "a huge integer" if is_huge else shortened(repr(value), 80)
 
 
 def wrong(name: str, value: object, names: Mapping[str, object]) -> str:
@@ -87,7 +104,7 @@ def wrong(name: str, value: object, names: Mapping[str, object]) -> str:
     option = EVERY.get(name)
     if option is None or option.is_right(value):
         return ""
-    return f"{name} is {value!r}, expected {option.expected}"
+    return f"{name} is {shown(value)}, expected {option.expected}"
 
 
 def resolved(folder: str, options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -60,6 +60,13 @@ WRONG = {
     "": "no models",
     "[models.n": "not TOML: Expected ']'",
     '[models.n]\nmodel = "net.py:f"\nmodel = "net.py:f"': "not TOML: Cannot overwrite a value",
+    "a = " + "[" * 50_000: "not TOML: arrays or tables are nested too deeply",
+    f"a = {'9' * 5000}": "not TOML: Exceeds the limit",
+    f'[models.n]\nmodel = "net.py:f"\nseed = {1 << 63}': "seed is 9223372036854775808, expected",
+    f'[models.n]\nmodel = "net.py:f"\nn_random = 1{"0" * 400}': "n_random is a huge integer, exp",
+    f'[models.n]\nmodel = "net.py:f"\nseconds = 1{"0" * 400}': "expected a number of seconds",
+    '[models.n]\nmodel = "net.py:f"\nseconds = inf': "seconds is inf, expected a number of seconds",
+    '[models.n]\nmodel = "net.py:f"\nmin_sqnr_db = nan': "min_sqnr_db is nan, expected a number",
 }
 
 
