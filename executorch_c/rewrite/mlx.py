@@ -105,7 +105,7 @@ def _meta(row: InnerValue) -> Graph:
 
 def _fresh(graph: Graph) -> int:
     """Add a register; return it."""
-    number = sum(graph.get(f"num_{kind}_tensors", 0) for kind in COUNTS)
+    number: int = sum(graph.get(f"num_{kind}_tensors", 0) for kind in COUNTS)
     graph["num_temp_tensors"] = graph.get("num_temp_tensors", 0) + 1
     return number
 

@@ -87,8 +87,10 @@ def _delegate(rewriter: Rewriter, window: Window, step: Instruction) -> None:
     output = window.output.point
     slots = []
     for one, value in zip(window.inputs, values):
-        is_new = isinstance(one, Computed) and value not in places
-        slots.append(rewriter.tensor(one.point, inside) if is_new else call["args"][places[value]])
+        if isinstance(one, Computed) and value not in places:
+            slots.append(rewriter.tensor(one.point, inside))
+        else:
+            slots.append(call["args"][places[value]])
     is_argument = output.value in places
     end = call["args"][places[output.value]] if is_argument else rewriter.tensor(output, inside)
     outputs = Outputs(inside, [output.value], nodes, values)
