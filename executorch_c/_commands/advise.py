@@ -16,7 +16,8 @@ the flow's quantiser as code. The program is exported and run here: the target i
 Needs torch and executorch.
 
     executorch-c advise model.py:make --flow xnnpack-int8 --target 30dB
-    executorch-c advise model.py:make --flow xnnpack-int8 --target 'top1>=0.99' --inputs images
+    executorch-c advise model.py:make --flow xnnpack-int8 \\
+      --target 'top1>=0.99' --inputs images
 
 The function takes no arguments and returns the model in eval mode, and its example inputs. The
 example and --inputs calibrate; the target is measured on the same calls, or on those of --held-out.

@@ -81,7 +81,11 @@ def image(drawn: Figure, about: str, kind: str | None = None) -> Markup:
 def _shapes(drawn: Figure) -> int:
     """Return the number of bars and points."""
     collections = [one for axes in drawn.axes for one in axes.collections]
-    return sum(max(len(one.get_paths()), len(one.get_offsets())) for one in collections)
+    return sum(max(len(one.get_paths()), _count(one.get_offsets())) for one in collections)
+
+
+def _count(points: Any) -> int:
+    return len(points)
 
 
 def _data(drawn: Figure, kind: str) -> bytes:

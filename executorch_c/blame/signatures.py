@@ -169,8 +169,7 @@ def _shifted(pair: Beside) -> str:
         return ""
     at = tuple(int(i) for i in np.argwhere(pair.wrong)[0])
     for axis, size in enumerate(pair.exact.shape):
-        index = (*at[:axis], slice(None), *at[axis + 1 :])
-        line = pair.exact[index]
+        line = np.moveaxis(pair.exact, axis, -1)[at[:axis] + at[axis + 1 :]]
         near = np.abs(line - pair.actual[at]) <= pair.limit[at]
         for source in np.flatnonzero(near):
             shift = at[axis] - int(source)
