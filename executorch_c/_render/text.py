@@ -22,6 +22,8 @@ MIN_CELL, READABLE_CELL = 6, 16
 """Minimum width of a truncated cell, and while optional columns remain."""
 MAX_PRINTED_ELEMENTS = 6
 """Maximum number of printed elements of an array."""
+MAX_LISTED = 40
+"""Maximum length of an item in a list."""
 MIN_DRAWN_WIDTH = 80
 """Columns of a drawn table on a narrower terminal."""
 
@@ -74,6 +76,13 @@ def shortened(text: str, limit: int) -> str:
         return text
     kept = max(limit - 2, 1)
     return text[: (kept + 1) // 2] + ".." + text[len(text) - kept // 2 :]
+
+
+def listed(items: Iterable[object], most: int = 8) -> str:
+    """Return items as text, "a, b, c": the first `most`, and how many more there are."""
+    texts = [shortened(str(item), MAX_LISTED) for item in items]
+    rest = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + rest
 
 
 def wrapped(text: str) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 
 from executorch_c._arrays import Array
 from executorch_c._input_files import read_arrays
-from executorch_c._render.text import plural
+from executorch_c._render.text import listed, plural
 from executorch_c.inspect.etdump_events import DebugEvent, ProfileEvent
 from executorch_c.inspect.etdump_report import CALL, TICKS_PER_SECOND, read_etdump
 from executorch_c.inspect.where import ID
@@ -131,9 +131,9 @@ def _run(source: str, arrays: Mapping[str, Array], expected: Expected) -> Device
     wanted = expected.arrays
     places = _order(list(named), {expected.names[i]: i for i in wanted})
     if places is None:
-        known = ", ".join(expected.names[i] for i in wanted)
+        known = listed(expected.names[i] for i in wanted)
         raise ValueError(
-            f"{source}: {plural(len(named), 'output')} ({', '.join(named) or 'none'}), expected "
+            f"{source}: {plural(len(named), 'output')} ({listed(named) or 'none'}), expected "
             f"{len(wanted)}: {known}"
         )
     for i, array in zip(places, named.values()):

@@ -28,7 +28,7 @@ from executorch_c import load
 from executorch_c._core import InvalidArgumentError, NotSupportedError
 from executorch_c._inputs import by_name
 from executorch_c._programs import ProgramFile, ProgramSource, method_of, opened
-from executorch_c._render.text import plural, unknown
+from executorch_c._render.text import listed, plural, unknown
 from executorch_c.blame import manifest
 from executorch_c.blame.device import DeviceValues, Expected, read_dump, read_runs
 from executorch_c.blame.arithmetic import Allowance
@@ -69,18 +69,13 @@ class Probes:
         files = ",".join(path.name for path in self.inputs)
         name = self.program.stem
         lines = [
-            f"{self.program}: {plural(len(self.ids), 'value')} of {_shown(self.ids)}",
+            f"{self.program}: {plural(len(self.ids), 'value')} of {listed(self.ids)}",
             "Run it on the device with these inputs, and put what it returns beside it:",
             f"  executor_runner --model_path={name}.pte --inputs={files} --output_file={name}",
             f"({name}-0.bin, ...), or {name}.npz with the outputs in order.",
         ]
         lines += [f"not observable: {key} ({why})" for key, why in self.refused.items()]
         return "\n".join(lines)
-
-
-def _shown(ids: Sequence[str], most: int = 8) -> str:
-    rest = f" and {len(ids) - most} more" if len(ids) > most else ""
-    return ", ".join(ids[:most]) + rest
 
 
 # ---- writing ----------------------------------------------------------------------------------

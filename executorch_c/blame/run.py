@@ -18,7 +18,7 @@ import numpy as np
 
 from executorch_c import _extras
 from executorch_c._programs import ProgramSource, name_in, opened, title_of
-from executorch_c._render.text import plural
+from executorch_c._render.text import listed, plural
 from executorch_c.blame import probes
 from executorch_c.blame import verdict as _verdict
 from executorch_c.blame.arithmetic import Allowance, Spread, named_results
@@ -281,7 +281,7 @@ def _runs_of(group: Sequence[int], worst: int, evidence: _verdict.Evidence) -> s
         return ""
     if len(evidence.agreeing) == 1:
         return f"run {worst}"
-    return f"run{'s' * (len(group) > 1)} {', '.join(map(str, group))}"
+    return f"run{'s' * (len(group) > 1)} {listed(group)}"
 
 
 def _rank(row: _verdict.OutputError) -> tuple[bool, float]:
@@ -368,10 +368,11 @@ def _of_device(evidence: _verdict.Evidence, leaving: Departure | None, reason: s
 
 def _of_runs(evidence: _verdict.Evidence, leaving: Departure | None, reason: str) -> str:
     count, wrong, groups = len(evidence.errors), evidence.wrong, evidence.agreeing
-    listed = f" ({', '.join(map(str, wrong))})" if wrong and len(wrong) < count else ""
-    text = f"{len(wrong)} of {count} runs on equal inputs are wrong{listed}"
+    named = f" ({listed(wrong)})" if wrong and len(wrong) < count else ""
+    text = f"{len(wrong)} of {count} runs on equal inputs are wrong{named}"
     if len(evidence.groups) > 1:
-        text += f"; {len(groups)} results, of {_listed(groups)} runs"
+        more = " or more" if len(evidence.groups) > _verdict.MAX_RESULTS else ""
+        text += f"; {len(groups)} results{more}, of {_sizes(groups)} runs"
     figures = [_off(evidence, group) for group in groups[:MAX_GROUPS]]
     text = "; ".join([text, *filter(None, figures)])
     return text + (_leaves(leaving, evidence) if wrong else "")
@@ -381,7 +382,7 @@ MAX_GROUPS = 3
 """Groups of runs whose figures are in a sentence."""
 
 
-def _listed(groups: Sequence[Sequence[int]]) -> str:
+def _sizes(groups: Sequence[Sequence[int]]) -> str:
     """Return the sizes of groups: "3 and 2"."""
     sizes = [str(len(group)) for group in groups]
     return " and ".join(filter(None, (", ".join(sizes[:-1]), sizes[-1])))

@@ -50,6 +50,9 @@ VERDICTS: dict[Fault, verdicts.Verdict] = {
 }
 """The verdict that each is, for exit codes."""
 
+MAX_RESULTS = 16
+"""Results of runs on equal inputs that are told apart."""
+
 
 @dataclass(frozen=True)
 class OutputError:
@@ -93,16 +96,22 @@ def groups(
     runs: Sequence[DeviceValues], spreads: Sequence[Spread | None]
 ) -> tuple[tuple[int, ...], ...]:
     """Return the numbers of runs that agree: whose outputs are no further from those of the first
-    of them than the allowance of both. The largest group is first."""
+    of them than the allowance of both. The largest group is first; runs that agree with none of
+    MAX_RESULTS groups are together in one more, the last."""
     found: list[list[int]] = []
+    rest: list[int] = []
     for number, run in enumerate(runs):
         for group in found:
             if _agree(runs[group[0]], run, spreads):
                 group.append(number)
                 break
         else:
-            found.append([number])
-    return tuple(map(tuple, sorted(found, key=len, reverse=True)))
+            if len(found) < MAX_RESULTS:
+                found.append([number])
+            else:
+                rest.append(number)
+    ordered = [*sorted(found, key=len, reverse=True), rest]
+    return tuple(tuple(group) for group in ordered if group)
 
 
 def _agree(one: DeviceValues, other: DeviceValues, spreads: Sequence[Spread | None]) -> bool:
@@ -141,7 +150,8 @@ class Evidence:
     nodes: Sequence[Departure]
     """Values of nodes of one run."""
     groups: Sequence[Sequence[int]]
-    """Runs that agree, by number: one group, unless the device is not deterministic."""
+    """Runs that agree, by number: one group, unless the device is not deterministic; as of
+    `groups`."""
     payload: ErrorReport | None
     """The report of `explain`; None without a model."""
     is_close: bool
@@ -150,7 +160,7 @@ class Evidence:
     @property
     def agreeing(self) -> Sequence[Sequence[int]]:
         """The groups; where one has both, the right runs and the wrong ones."""
-        wrong = self.wrong
+        wrong = {*self.wrong}
         parts = [
             tuple(run for run in group if (run in wrong) == is_wrong)
             for group in self.groups

@@ -3,6 +3,7 @@ are right."""
 
 import copy
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,28 @@ def test_most_runs_are_wrong_alike(pte: bytes, outputs: list[Any]) -> None:
     assert text + "of run 0 is off by 0.5 (relative)" in report.summary(), report.summary()
     assert "wrong: the expected values times 0.5; output 0 of run 1 is off by 0" in report.finding
     assert [(row.name, row.ok) for row in report] == [("runs 0, 2, 3", False), ("runs 1, 4", True)]
+
+
+def test_a_thousand_runs_that_all_differ(pte: bytes, outputs: list[Any]) -> None:
+    """Each result is compared with a few, and what is printed is short."""
+    runs = [[outputs[0] * np.float32(1 + i / 100)] for i in range(1, 1001)]
+    started = time.process_time()
+    report = blame(None, [X.numpy()], program=pte, device=[outputs, *runs], progress=False)
+    assert time.process_time() - started < 30
+    assert report.fault == "nondeterministic", str(report)
+    text = "1000 of 1001 runs on equal inputs are wrong (1, 2, 3, 4, 5, 6, 7, 8 and 992 more); 17 "
+    assert text + "results or more, of 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 and 985 runs" in (
+        report.summary()
+    )
+    assert [row.name for row in report][-1] == "runs 16, 17, 18, 19, 20, 21, 22, 23 and 977 more"
+    assert len(report.summary()) < 1000 and len(report.rows) == 17
+
+
+def test_a_thousand_outputs_in_one_run(pte: bytes, outputs: list[Any], tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **{f"run{i}": outputs[0] for i in range(1000)}, **{"n" * 9999: X})
+    with pytest.raises(ValueError, match=r"1,001 outputs \(run0, run1, .* and 993 more\)") as raised:
+        blame(None, [X.numpy()], program=pte, device=[tmp_path / "x.npz"], progress=False)
+    assert len(str(raised.value)) < 400
 
 
 def test_the_extent_of_the_upper_bound(tmp_path: Path) -> None:
