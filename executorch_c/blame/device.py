@@ -90,7 +90,7 @@ def read_runs(runs: Iterable[DeviceRun], expected: Expected) -> list[DeviceValue
         expected: The outputs of the program here.
 
     Raises ValueError for files that do not have the method's outputs: the file, what was found and
-    what was expected; OSError.
+    what was expected; TypeError for other objects; OSError.
     """
     out: list[DeviceValues] = []
     raw: dict[str, list[str]] = {}
@@ -99,6 +99,11 @@ def read_runs(runs: Iterable[DeviceRun], expected: Expected) -> list[DeviceValue
             out.append(run)
         elif not isinstance(run, (str, os.PathLike)):
             source = f"device run {number}"
+            if isinstance(run, bytes) or not isinstance(run, Iterable):
+                found = type(run).__name__
+                raise TypeError(
+                    f"{source}: {found}, expected a path, or arrays in order or by name"
+                )
             named = run if isinstance(run, Mapping) else _numbered(run)
             out.append(_run(source, {str(k): np.asarray(v) for k, v in named.items()}, expected))
         elif os.fspath(run).endswith(".bin"):

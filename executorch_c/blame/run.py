@@ -369,7 +369,7 @@ def _of_device(evidence: _verdict.Evidence, leaving: Departure | None, reason: s
 def _of_runs(evidence: _verdict.Evidence, leaving: Departure | None, reason: str) -> str:
     count, wrong, groups = len(evidence.errors), evidence.wrong, evidence.agreeing
     named = f" ({listed(wrong)})" if wrong and len(wrong) < count else ""
-    text = f"{len(wrong)} of {count} runs on equal inputs are wrong{named}"
+    text = f"{len(wrong):,} of {count:,} runs on equal inputs are wrong{named}"
     if len(evidence.groups) > 1:
         more = " or more" if len(evidence.groups) > _verdict.MAX_RESULTS else ""
         text += f"; {len(groups)} results{more}, of {_sizes(groups)} runs"

@@ -8,7 +8,9 @@ they depend on.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,18 @@ if TYPE_CHECKING:
     from executorch_c._core import Program
     from executorch_c._types import DelegateInside
 
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    StopIteration,
+    OverflowError,
+    RecursionError,
+    struct.error,
+)
+"""Exceptions of writers for payloads without a table, an entry or an item that all have."""
 STATIC, BOUNDED = 0, 1
 MAX_ITEM_BYTES = 8
 QUANTIZED = ("XnnpackBackend",)
@@ -120,7 +134,8 @@ class Rewriter:
         values = [p.value for p in points if self.is_cut or p.value not in places]
         nodes = needed(inside, values) if self.is_cut else None
         if backend in QUANTIZED:
-            found = xnnpack.steps(self.tables.payload(number), values)
+            with self._readable(number):
+                found = xnnpack.steps(self.tables.payload(number), values)
             self.steps.update(((step.at, value), one) for value, one in found.items())
         if values:
             payload = self.payload(writer, number, Outputs(inside, values, nodes))
@@ -144,12 +159,23 @@ class Rewriter:
         return [self.add(slot) for slot in slots]
 
     def payload(self, writer: Writer, delegate: int, outputs: Outputs) -> bytes:
-        try:
+        with self._readable(delegate):
             return writer(self.tables.payload(delegate), outputs)
-        except CannotBeOutput:
+
+    @contextmanager
+    def _readable(self, delegate: int) -> Iterator[None]:
+        """Raise CannotBeOutput for the exceptions of writers for a payload that they cannot read:
+        a backend's engine verifies only what it runs."""
+        try:
+            yield
+        except (CannotBeOutput, NotSupportedError):
             raise
-        except ValueError as error:
-            raise CannotBeOutput(str(error)) from None
+        except UNREADABLE as error:
+            backend = self.view.structure["delegates"][delegate]["id"]
+            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise CannotBeOutput(
+                f"the payload of {backend} is damaged, or of another version ({why})"
+            ) from None
 
     def _kept(self, slot: int, point: Point, step: Instruction) -> int:
         """Give a value of the method a place of its own; return the value."""
@@ -201,7 +227,7 @@ class Rewriter:
         calls = [
             one["instr_args"][1]
             for chain in chains
-            for one in chain["instructions"]
+            for one in chain.get("instructions", ())
             if one["instr_args"][0] == "DelegateCall"
         ]
         used = sorted({call.get("delegate_index", 0) for call in calls})

@@ -91,7 +91,7 @@ class ProgramTables:
 
     def keep_delegates(self, used: set[int]) -> None:
         """Empty the payloads that only other delegates have."""
-        kept = [d["processed"] for i, d in enumerate(self.plan["delegates"]) if i in used]
+        kept = [d["processed"] for i, d in enumerate(self.plan.get("delegates", [])) if i in used]
         inline = {p.get("index", 0) for p in kept if p.get("location", INLINE) == INLINE}
         for index, row in enumerate(self.root.get("backend_delegate_data", [])):
             if index not in inline:

@@ -21,6 +21,7 @@ READERS = {
     "etdump": "tests.inspect.test_random_etdumps",
     "coreai": "tests.backends.test_coreai_answers",
     "arrays": "tests.python.test_hostile_arrays",
+    "rewrite": "tests.rewrite.test_damaged",
 }
 """Modules of the readers."""
 SEED_CASES = 1 << 40
