@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from executorch_c._programs import method_of
-from executorch_c.advice.configuration import Configuration, quantizer_of
+from executorch_c.advice.configuration import Configuration
 from executorch_c.advice.targets import Reached, reached, targets_of
 from executorch_c.bench.turns import bench
 from executorch_c.check import flows
@@ -68,7 +68,7 @@ class Maker:
 
     def quantizer(self, names: Iterable[str]) -> Any:
         """Return the flow's quantiser with modules in float."""
-        return quantizer_of(self.configuration.text(names))
+        return self.configuration.quantizer(names)
 
     def quantized(self, name: str, names: Iterable[str], count: int) -> Made:
         """Return the program with modules in float."""

@@ -6,6 +6,7 @@ long: the docstring of advise is its reference
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from time import perf_counter, process_time
 from typing import Any
 
@@ -31,6 +32,10 @@ MAX_SECONDS = 90.0
 sets."""
 MIN_SETS = 40
 """Number of sets that are simulated however long each takes."""
+MAX_PRUNED = 8
+"""Maximum number of programs with fewer layers, after layers were added."""
+PRUNING_SECONDS = 40.0
+"""Seconds of processor time after which no further one of them is exported."""
 MIN_TIME = 1.0
 """Seconds of calls of each program."""
 
@@ -60,7 +65,8 @@ def advise(
         inputs: Example inputs: a tuple of positional arguments, a dict of keyword arguments or a
             tensor. May be omitted for an ExportedProgram.
         flow: A quantised flow whose quantiser can be told modules that stay in float:
-            "xnnpack-int8", "xnnpack-dynamic", "vulkan-int8".
+            "xnnpack-int8", "xnnpack-dynamic", "vulkan-int8", "openvino-int8", "cortex-m", those of
+            Arm's devices (such as "tosa-int8") and of Qualcomm's (such as "qnn").
         target: "30dB", the signal-to-quantisation-noise ratio of the outputs against the float
             model in dB, or a requirement such as "top1>=0.99"; several, too. Of many calls, the
             worst one counts, of shares all rows.
@@ -143,6 +149,8 @@ class Choice:
         covers = {name: layer.covers for name, layer in simulation.layers.items()}
         self.search = Search(covers, self._measure, MAX_SETS, say.count("sets of layers"))
         self.notes: list[str] = []
+        self.is_cut = False
+        """True if the search ended at its maximum number of sets."""
 
     def _measure(self, names: frozenset[str]) -> Reached:
         outputs = self.simulation.outputs(names, self.maker.calls)
@@ -173,10 +181,8 @@ class Choice:
         best, made = self._reaching(whole)
         self.say("exporting the program: float")
         rest = [] if made is whole else [made]
-        count = len(self.search.known)
-        self.notes.append(
-            f"{count:,} sets of layers simulated, of at most {self.search.max_sets:,}"
-        )
+        limit = "; the search ended at its limit" if self.is_cut else ""
+        self.notes.append(f"sets of layers simulated: {len(self.search.known):,}{limit}")
         return self._in_order(best), [whole, *rest, self.maker.in_float(len(layers))]
 
     def _reaching(self, whole: Made) -> tuple[frozenset[str], Made]:
@@ -187,13 +193,33 @@ class Choice:
         self._limit()
         kept = self.search.fewest()
         best = layers if kept is None else kept or self.search.likeliest(kept)
-        made = self.made("advised", best)
-        if not made.reached.ok and best != layers:
-            self.notes.append("the program reaches less than its graph in eager: layers were added")
-        step = 1
+        self.is_cut = self.search.is_spent
+        made, step = self.made("advised", best), 1
+        if made.reached.ok or best == layers:
+            return best, made
+        self.notes.append("the program reaches less than its graph in eager: layers were added")
         while not made.reached.ok and best != layers:
             for _ in range(step):
                 best = self.search.likeliest(best)
             step *= 2
             made = self.made("advised", best)
+        return self._pruned(best, made, step // 4) if made.reached.ok else (best, made)
+
+    def _pruned(self, best: frozenset[str], made: Made, step: int) -> tuple[frozenset[str], Made]:
+        """Return a smaller set whose program reaches the target, and the program: those of a few
+        sets whose graph reaches it, first with `step` layers less."""
+        missed, start = set[frozenset[str]](), process_time()
+        for _ in range(MAX_PRUNED):
+            smaller = best
+            for _ in range(max(1, step)):
+                sets = (one for one in self.search.smaller(smaller) if one not in missed)
+                smaller = next((one for one in sets if self.search.result(one).ok), smaller)
+            if smaller == best or process_time() - start > PRUNING_SECONDS:
+                break
+            other = self.made("advised, with fewer layers", smaller)
+            if other.reached.ok:
+                best, made = smaller, replace(other, name=made.name)
+            else:
+                missed.add(smaller)
+                step //= 2
         return best, made

@@ -57,16 +57,20 @@ class Search:
         return len(self.known) >= self.max_sets
 
     def result(self, names: Iterable[str]) -> Result:
-        """Return what layers in float reach."""
-        kept = frozenset(names)
+        """Return what layers in float reach, with those that they cover."""
+        kept = self.closed(names)
         if kept not in self.known:
-            self._say(len(self.known), self.max_sets)
+            self._say(len(self.known), max(self.max_sets, len(self.known) + 1))
             self.known[kept] = self._measure(kept)
         return self.known[kept]
 
     def size(self, names: Iterable[str]) -> int:
         """Return the number of layers that stay in float."""
-        return len({one for name in names for one in self.covers[name]})
+        return len(self.closed(names))
+
+    def closed(self, names: Iterable[str]) -> Set:
+        """Return layers, and those that stay in float with them."""
+        return frozenset(one for name in names for one in self.covers[name])
 
     def fewest(self) -> Set | None:
         """Return the smallest set found that reaches the target; None if all layers in float do
@@ -85,12 +89,20 @@ class Search:
             best = min(best, self._pruned(grown, costs), key=self._rank)
         while (smaller := self._exchanged(best, order)) is not None:
             best = self._pruned(smaller, costs)
-        return best
+        return self.closed(best)
 
     def likeliest(self, kept: Set) -> Set:
-        """Return a set with one layer more, the one that leaves the least noise."""
+        """Return a set with one layer more, the one that leaves the least noise, and those that it
+        covers."""
         rest = [name for name in self.covers if name not in kept]
-        return min((kept | {name} for name in rest), key=self._noise, default=kept)
+        larger = (self.closed(kept | {name}) for name in rest)
+        return min(larger, key=self._noise, default=kept)
+
+    def smaller(self, kept: Set) -> list[Set]:
+        """Return sets with one layer less, and without those that cover it, those with the least
+        noise first."""
+        sets = {kept - {one for one in kept if name in self.covers[one]} for name in kept}
+        return sorted(sets, key=lambda one: (self._noise(one), sorted(one)))
 
     def _noise(self, names: Iterable[str]) -> float:
         noise = self.result(names).noise

@@ -99,6 +99,7 @@ class Simulation:
         flows.prepared(flow, exported, [], before)
         self._graph = before.graph
         """The float graph, as the quantiser gets it: with folded batch norm."""
+        self._meta = {node.name: _copied(node.meta) for node in self._graph.graph.nodes}
         self._roundings: dict[object, Rounding] = {}
         self._constants: dict[tuple[str, Rounding], Any] = {}
         self.layers = self._layers()
@@ -116,7 +117,7 @@ class Simulation:
     def _annotate(self, names: Iterable[str]) -> None:
         """Annotate the graph with layers in float."""
         for node in self._graph.graph.nodes:
-            node.meta.pop(ANNOTATION, None)
+            node.meta = _copied(self._meta[node.name])  # without marks of the last annotation
         quantizer = self._make(names)
         _leave_out_batch_norm(quantizer, self._graph)
         quantizer.annotate(self._graph)
@@ -202,6 +203,11 @@ def module_of(node: Node) -> str:
     """Return the name of the module whose forward has a node; of each of its calls the same."""
     stack = [*(node.meta.get("nn_module_stack") or {}).values()]
     return str(stack[-1][0]).partition("@")[0] if stack else ""
+
+
+def _copied(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a node's meta, and of the dicts in it, to which quantisers add."""
+    return {key: dict(one) if type(one) is dict else one for key, one in meta.items()}
 
 
 def _leave_out_batch_norm(quantizer: Any, graph: Any) -> None:

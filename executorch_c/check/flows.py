@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -272,20 +273,28 @@ ARM_PRECISIONS = (
 need."""
 
 
+def arm_rows() -> Iterator[tuple[str, str, str]]:
+    """Yield the names of the integer flows, TOSA specifications and functions of the precision."""
+    for target, _, spec, plain, *_ in ARM_TARGETS:
+        for name, _, config, extension in ARM_PRECISIONS:
+            full = spec if extension in spec else spec + extension
+            yield target if name == plain else f"{target}-{name}", full, config
+
+
 def _arm_flows() -> Iterator[Flow]:
     """Yield the integer flows of each device of Arm, in each precision."""
-    for target, about, spec, plain, partitioner, packages in ARM_TARGETS:
-        for name, values, config, extension in ARM_PRECISIONS:
-            full = spec if extension in spec else spec + extension
-            yield Flow(
-                target if name == plain else f"{target}-{name}",
-                f"PT2E: {values}, {about}; interpreted on the CPU",
-                partitioner(full),
-                _arm_quantizer(full, config),
-                has_guards=False,
-                is_static=True,
-                packages=("tosa_serializer", *packages),
-            )
+    rows = product(ARM_TARGETS, ARM_PRECISIONS)
+    for (flow, spec, config), (target, precision) in zip(arm_rows(), rows, strict=True):
+        _, about, _, _, partitioner, packages = target
+        yield Flow(
+            flow,
+            f"PT2E: {precision[1]}, {about}; interpreted on the CPU",
+            partitioner(spec),
+            _arm_quantizer(spec, config),
+            has_guards=False,
+            is_static=True,
+            packages=("tosa_serializer", *packages),
+        )
 
 
 FLOWS = {

@@ -36,7 +36,7 @@ def _program(
 
 
 @contextmanager
-def _without_download() -> Iterator[None]:
+def without_download() -> Iterator[None]:
     """Have the quantizer use an SDK that is installed, but download none."""
     from executorch.backends.qualcomm.utils import qnn_sdk_setup
 
@@ -58,7 +58,7 @@ def qnn_quantizer(dtype: str) -> Callable[[], Any]:
     def quantizer() -> Any:
         from executorch.backends.qualcomm.quantizer import quantizer as qnn
 
-        with _without_download():
+        with without_download():
             result = qnn.QnnQuantizer()
         result.set_default_quant_config(getattr(qnn.QuantDtype, dtype), is_conv_per_channel=True)
         return result

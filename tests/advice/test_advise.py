@@ -12,7 +12,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 import executorch_c
 from executorch_c import cli
-from executorch_c.advice.configuration import CONFIGURATIONS, configuration_of, quantizer_of
+from executorch_c.advice.configuration import CONFIGURATIONS, configuration_of
 from executorch_c.advice.simulation import Simulation
 from executorch_c.check import flows
 from executorch_c.devtools import Advice, advise
@@ -28,18 +28,13 @@ def simulated(name: str, flow: str) -> tuple[Simulation, Any, Calls]:
     exported = flows.export(model, (calls[0], {}), None)
     samples = [(call, {}) for call in calls]
     quantizers = configuration_of(flow)
-    return (
-        Simulation(
-            flows.FLOWS[flow], exported, samples, lambda names: quantizer_of(quantizers.text(names))
-        ),
-        exported,
-        calls,
-    )
+    simulation = Simulation(flows.FLOWS[flow], exported, samples, quantizers.quantizer)
+    return simulation, exported, calls
 
 
 def converted(exported: Any, flow: str, calls: Calls, names: list[str]) -> list[torch.Tensor]:
     """Return the outputs of the graph that the flow lowers, with modules in float."""
-    quantizer = quantizer_of(CONFIGURATIONS[flow].text(names))
+    quantizer = CONFIGURATIONS[flow].quantizer(names)
     samples = [(call, {}) for call in calls]
     graph = convert_pt2e(flows.prepared(flows.FLOWS[flow], exported, samples, quantizer))
     with torch.no_grad():
@@ -138,7 +133,7 @@ def make():
 def test_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A target that no program reaches: the best one; and a flow whose quantiser cannot be told."""
+    """A target that no program reaches: the best one; and a flow without a configuration."""
     (tmp_path / "model.py").write_text(MODEL)
     monkeypatch.chdir(tmp_path)
     line = ["advise", "model.py:make", "--flow", "xnnpack-int8", "--target"]
@@ -148,7 +143,7 @@ def test_the_command(
     assert "sqnr_db>=900 is not reached: sqnr_db 1" in figures["summary"]
     assert figures["in_float"] == figures["layers"]
     for flow, message in (
-        ("cortex-m", "the quantizer of flow 'cortex-m' has no setting for modules that stay in"),
+        ("samsung", "`advise` has no configuration with modules in float for flow 'samsung'"),
         ("xnnpack", "flow 'xnnpack' does not quantise"),
         ("xnpack-int8", "did you mean 'xnnpack-int8'"),
     ):
@@ -179,6 +174,20 @@ def test_a_target_that_needs_nothing() -> None:
     report = advise(model, calls[0], flow="xnnpack-int8", target="5dB", min_time=0)
     assert report.ok and not report.in_float and len(report) == 2
     assert report.advised is report.programs[0] and "reached with all layers" in report.summary()
+
+
+def test_a_layer_that_covers_others_is_listed_with_them() -> None:
+    """The summary, the table, the code and the program count the same layers."""
+    model, calls = small_models.made("residual")
+    report = advise(model, calls[0], flow="xnnpack-int8", target="41dB", min_time=0)
+    known = {layer.name: layer for layer in report.layers}
+    covered = [name for name in report.in_float if len(known[name].covers) > 1]
+    assert covered and all(known[name].covers <= {*report.in_float} for name in covered)
+    count = len(report.in_float)
+    assert count == report.advised.count < len(known) and report.advised.reached.ok
+    assert f"keep {count} of {len(known)} layers" in report.summary()
+    assert all(f'    "{name}",\n' in report.code for name in report.in_float)
+    assert report.code.count('    "') == len(report._layer_cells()) + 1 == count + 1  # a docstring
 
 
 @pytest.mark.parametrize(

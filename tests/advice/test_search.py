@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from executorch_c.advice import run
+from executorch_c.advice.programs import Made
 from executorch_c.advice.search import Search
 
 
@@ -89,3 +93,36 @@ def test_few_sets(max_sets: int) -> None:
     found = search.fewest()
     assert found is not None and problem.result(found).ok
     assert len(search.known) <= max_sets + 2 * len(problem.names)
+
+
+class Chosen(run.Choice):
+    """A choice whose programs have more noise than their graphs."""
+
+    def __init__(self, problem: Problem, factor: float) -> None:
+        self.problem, self.factor, self.exports = problem, factor, 0
+        self.search, self.notes, self.is_cut = problem.search(), [], False
+        layers: Any = SimpleNamespace(layers=dict.fromkeys(problem.names))
+        self.simulation = layers
+
+    def made(self, name: str, kept: Any) -> Made:
+        self.exports += 1
+        noise = self.problem.total(frozenset(kept)) * self.factor
+        reached: Any = Result(noise, noise <= self.problem.limit)
+        return Made(name, len(kept), b"", reached)
+
+
+def test_layers_that_were_added_for_the_program_are_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not more layers than without pruning, fewer for some problems, by a few programs more."""
+    counts = []
+    for seed in range(30):
+        found = []
+        for max_pruned in (run.MAX_PRUNED, 0):
+            monkeypatch.setattr(run, "MAX_PRUNED", max_pruned)
+            chosen = Chosen(Problem(seed, 12), 1.4)
+            best, made = chosen._reaching(chosen.made("all quantised", ()))
+            assert made.count == len(best) and (made.reached.ok or len(best) == 12)
+            found.append((made.count, chosen.exports))
+        monkeypatch.undo()
+        counts.append(found[1][0] - found[0][0])
+        assert found[0][1] <= found[1][1] + run.MAX_PRUNED
+    assert min(counts) == 0 and max(counts) > 0, counts
