@@ -189,9 +189,13 @@ def of_caller(actual: Array, expected: Array, rtol: float | None, atol: float | 
         return Tolerance("caller", atol + rtol * magnitudes_of(expected), rtol, atol)
 
 
-def by_dtype(actual: Array, expected: Array) -> Tolerance:
-    """Return the tolerance for two arrays without a model."""
+def by_dtype(actual: Array, expected: Array, precision: float = 0.0) -> Tolerance:
+    """Return the tolerance for two arrays without a model; `precision` is the machine epsilon of
+    the coarsest dtype that floats were computed in, if that is not their own."""
     rtol, atol = _coarsest((actual.dtype, expected.dtype), BY_DTYPE)
+    if rtol:
+        coarse = [BY_DTYPE[name] for name, epsilon in EPSILON.items() if epsilon <= precision]
+        rtol, atol = map(max, zip((rtol, atol), *coarse))
     if not rtol:
         return Tolerance("dtype", 0.0, 0.0, 0.0)
     magnitudes = magnitudes_of(expected)
@@ -396,15 +400,20 @@ def is_rounding(metrics: ErrorMetrics, dtype: str) -> bool:
 
 
 def between(
-    actual: Array, expected: Array, quantized: int, noise: Array | None = None
+    actual: Array,
+    expected: Array,
+    quantized: int,
+    noise: Array | None = None,
+    precision: float = 0.0,
 ) -> Tolerance:
     """Return the tolerance for a value of two programs of one model.
 
     Args:
         quantized: Number of the programs (0 to 2) with 8-bit integers at or before the value.
         noise: Standard deviation of the value if the inputs change by a rounding, if known.
+        precision: Machine epsilon of the coarsest dtype of the value and what it is computed from.
 
-    Float programs: `by_dtype`, and INPUT_SIGMAS times the noise and that around the element. Two
+    Float programs: `by_dtype` of that precision, and INPUT_SIGMAS times the noise and that around the element. Two
     quantised ones: MAX_GRID_STEPS steps of 256 of the value's range. One quantised, one float: the
     RMS error of an SQNR of MIN_SQNR_DB.
     """
@@ -417,7 +426,7 @@ def between(
         return Tolerance(
             "dtype", MAX_GRID_STEPS * step + 1e-6 * magnitudes, 0.0, MAX_GRID_STEPS / 256
         )
-    rule = by_dtype(actual, expected)
+    rule = by_dtype(actual, expected, precision)
     if noise is None or not rule.rtol:
         return rule
     around = scale_of(noise, mask_values(expected))

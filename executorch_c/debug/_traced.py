@@ -49,12 +49,19 @@ class TracedRun:
     seen: EventPlaces
     """Places of events inside delegates."""
     noise: list[Array] | None = None
-    """Standard deviation of each value where the inputs change by a rounding."""
+    """Standard deviation of each value where the inputs change by a rounding, in units of its
+    machine epsilon."""
 
     @property
     def coarsest(self) -> float:
         """Machine epsilon of the coarsest dtype."""
         return max((value.precision for value in self.values), default=0.0)
+
+    def precision_of(self, output: str) -> float:
+        """Return the machine epsilon of the coarsest dtype that an output ("output 0") was computed
+        in; that of all values for one that is from none of them."""
+        sources = self.ends.get(output)
+        return max(self.values[one].precision for one in sources) if sources else self.coarsest
 
     @property
     def is_quantized(self) -> bool:
@@ -177,33 +184,40 @@ def _computed(
     results: Sequence[_Result], integers: set[int], origins: Origins
 ) -> Iterator[ComputedValue]:
     """Yield results as values; `integers` are the places of events with quantised results."""
-    coarsest, quantized = 0.0, False
+    coarsest = list[tuple[float, bool]]()
     for number, result in enumerate(results):
         name = result.event.name
         is_quantized = result.place in integers or bool(_QUANTIZED.search(name))
         epsilon = INT8_STEP if is_quantized else tolerance.epsilon_of(result.data.dtype)
-        if epsilon > coarsest:
-            coarsest, quantized = epsilon, is_quantized
-        sources = origins.of_value.get(number, frozenset())
-        yield ComputedValue(result.title, name, result.data, coarsest, quantized, sources)
+        sources = origins.of_value.get(number, frozenset(range(number)))
+        before = (coarsest[one] for one in sources if one < number)
+        coarsest.append(max([(epsilon, is_quantized), *before]))
+        yield ComputedValue(result.title, name, result.data, *coarsest[-1], sources)
 
 
 # ---- noise ------------------------------------------------------------------------------------
 
 
 def noise_of(
-    run: TracedRun, again: Callable[[Sequence[object]], TracedRun], inputs: Sequence[object]
+    run: TracedRun,
+    again: Callable[[Sequence[object]], TracedRun],
+    inputs: Sequence[object],
+    coarsest: float,
 ) -> list[Array] | None:
-    """Return the standard deviation of each value of a run where the inputs change by a rounding;
-    None for inputs without floats, or where other instructions run.
+    """Return the standard deviation of each value of a run where the inputs change by a rounding,
+    in units of its machine epsilon; None for inputs without floats, or where other instructions
+    run.
 
     Args:
         again: Runs the same program on other inputs.
+        coarsest: Machine epsilon of the rounding, at least that of the coarsest input's dtype.
     """
+    arrays = map(as_array, (value for value in inputs if hasattr(value, "shape")))
+    epsilon = max(coarsest, tolerance.epsilon_of(*(array.dtype for array in arrays)))
     rng = np.random.default_rng(0)
     total: list[Array] | None = None
     for _ in range(INPUT_RUNS):
-        changed = [_rounded(value, rng) for value in inputs]
+        changed = [_rounded(value, rng, epsilon) for value in inputs]
         if all(a is b for a, b in zip(changed, inputs)):
             return None
         other = again(changed)
@@ -215,15 +229,15 @@ def noise_of(
                 for a, b in zip(run.values, other.values)
             ]
         total = squares if total is None else [x + y for x, y in zip(total, squares)]
-    return [np.sqrt(one / INPUT_RUNS) for one in total or ()]
+    return [np.sqrt(one / INPUT_RUNS) / epsilon for one in total or ()]
 
 
-def _rounded(value: object, rng: np.random.Generator) -> object:
+def _rounded(value: object, rng: np.random.Generator, epsilon: float) -> object:
     """Return an input with relative errors of one machine epsilon, in its own dtype and layout."""
     array = as_array(value) if hasattr(value, "shape") else None
     if array is None or array.dtype.kind not in "fV" or array.dtype.names:
         return value
-    error = rng.uniform(-1, 1, array.shape) * tolerance.epsilon_of(array.dtype)
+    error = rng.uniform(-1, 1, array.shape) * epsilon
     changed = array.astype(np.float64) * (1 + error)
     out = np.empty_like(array)
     np.copyto(

@@ -53,10 +53,15 @@ def _error(
     actual: Array,
     expected: Array,
     quantized: int,
+    precision: float,
     noise: Array | None = None,
 ) -> ErrorMetrics:
-    """Return the error of a value; arguments as for `tolerance.between`."""
-    rules = [] if limits.cover_all else [tolerance.between(actual, expected, quantized, noise)]
+    """Return the error of a value; arguments as for `tolerance.between`, but `noise` is in units of
+    `precision`."""
+    rules = []
+    if not limits.cover_all:
+        noise = None if noise is None else noise * precision
+        rules = [tolerance.between(actual, expected, quantized, noise, precision)]
     return limits.error(actual, expected, rules)
 
 
@@ -67,7 +72,13 @@ def _error_of_value(
     views = list(in_either_order(actual.data, expected.data.shape))
     sizes = [measure_size(view, expected.data).relative for view in views]
     view = views[int(np.argmin(sizes))]
-    return _error(limits, view, expected.data, actual.quantized + expected.quantized, noise)
+    quantized, precision = actual.quantized + expected.quantized, _precision(actual, expected)
+    return _error(limits, view, expected.data, quantized, precision, noise)
+
+
+def _precision(*values: ComputedValue) -> float:
+    """Return the machine epsilon of the coarsest dtype of values and their sources."""
+    return max(value.precision for value in values)
 
 
 # ---- rows -------------------------------------------------------------------------------------
@@ -105,8 +116,7 @@ def _outputs(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> Iterator[Nod
             "outputs",
             f"{b.title} has {_text.plural(len(b.outputs), 'output')}, {a.title} {len(a.outputs):,}",
         )
-    coarse, quantized = max(a.coarsest, b.coarsest), a.is_quantized + b.is_quantized
-    noise = _end_noise(a)
+    quantized, noise = a.is_quantized + b.is_quantized, _end_noise(a)
     for i, (expected, actual) in enumerate(zip(a.outputs, b.outputs)):
         where = f"output {i}"
         if not (_is_number(expected) and _is_number(actual)):
@@ -123,7 +133,8 @@ def _outputs(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> Iterator[Nod
             continue
         deviation = noise.get(where)
         fits = deviation is not None and deviation.shape == theirs.shape
-        error = _error(limits, mine, theirs, quantized, deviation if fits else None)
+        coarse = max(a.precision_of(where), b.precision_of(where))
+        error = _error(limits, mine, theirs, quantized, coarse, deviation if fits else None)
         ours, others = (
             ComputedValue(where, "result", side, coarse, bool(quantized)) for side in (mine, theirs)
         )
@@ -169,7 +180,7 @@ def _with_verdicts(
         known = set(range(k)) if start is None else sources_between(b.sources, start, places)
         finest = b.coarsest
         if k < len(pairs):
-            finest = max(a.values[pairs[k][0]].precision, b.values[pairs[k][1]].precision)
+            finest = _precision(a.values[pairs[k][0]], b.values[pairs[k][1]])
         yield _judged(row, [rows[one] for one in known if one < k], finest)
 
 
@@ -239,7 +250,7 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
     bad = next((i for i, row in enumerate(rows) if not row.ok), None)
     if bad is None:
         return None
-    before = max((row.accumulated.relative for row in rows[:bad]), default=0.0)
+    before = rows[bad].inputs_error or 0.0
     after = rows[bad].accumulated.relative
     if bad and after < MAX_GRADUAL_RATIO * before:
         return (
@@ -369,7 +380,8 @@ def compare_programs(
             second = run(values, 1)
             if not limits.cover_all and first.is_quantized + second.is_quantized == 0:
                 say(f"running {names[0]} with rounded inputs")
-                first.noise = noise_of(first, run, values)
+                coarsest = max(first.coarsest, second.coarsest)
+                first.noise = noise_of(first, run, values, coarsest)
             say("comparing values")
             report = _report(
                 first, second, limits, output_names(sources[0].program, method), policies
@@ -416,7 +428,7 @@ def compare_kernels(
     def compared(values: Sequence[object]) -> ErrorReport:
         plain = run(values)
         if not limits.cover_all and not plain.is_quantized:
-            plain.noise = noise_of(plain, run, values)
+            plain.noise = noise_of(plain, run, values, plain.coarsest)
         title = "operators delegated at load" if delegate_at_load else "default kernels"
         fast = traced_run(
             source,

@@ -173,6 +173,50 @@ def assert_stands_out(report: ErrorReport) -> None:
     assert figures["inputs_error"] < 1e-5 and figures["gain"] == off[0].gain
 
 
+class Inside(nn.Module):
+    """A model in half precision with float32 inputs and outputs."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.model, self.dtype = model.to(dtype), dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.model(x.to(self.dtype)).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_beside_float32(dtype: torch.dtype) -> None:
+    """Outputs of float32 have the rounding of what they are computed in; a layer stands out."""
+    floats = program(Convs, change_nothing, False)
+    good, bad = Convs().eval(), Convs().eval()
+    swap_channels(bad)
+    halves, wrong = (export(Inside(model, dtype), IMAGE) for model in (good, bad))
+    for pair in ((floats, halves), (halves, floats)):
+        report = compare_programs(*pair, [IMAGE])
+        assert report and len(report) > 50, str(report)
+    for pair in ((floats, wrong), (wrong, floats)):
+        report = compare_programs(*pair, [IMAGE])
+        layers = [row for row in report if kind(row.name.split(" / ")[0]) == "convolution"]
+        assert report.first is layers[4], str(report)
+
+
+def test_a_branch_in_half_precision() -> None:
+    """Limits are wider after it, and of no other branch."""
+
+    def fn(dtype: torch.dtype, factor: float) -> Callable[[torch.Tensor], Any]:
+        def run(x: torch.Tensor) -> Any:
+            y = torch.sin(x.to(dtype)).float()
+            return y.mean(), torch.cos(x) * factor
+
+        return run
+
+    floats = export(fn(torch.float32, 1), IMAGE)
+    assert compare_programs(floats, export(fn(torch.float16, 1), IMAGE), [IMAGE])
+    report = compare_programs(floats, export(fn(torch.float16, 1.001), IMAGE), [IMAGE])
+    assert [row.name.partition(".")[0] for row in report if not row.ok] == ["aten::mul", "result"]
+    assert "it is that node" in str(report)
+
+
 def test_branches_and_a_second_fault() -> None:
     """A fault on an independent branch is a new divergence; a larger fault later amplifies the
     error."""

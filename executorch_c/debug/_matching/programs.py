@@ -33,6 +33,9 @@ INPUT = -1
 MOVING = {kind(f"::{name}") for name in MOVES}
 """Kinds of operators that move numbers; of these, the ones that leave all of them count."""
 
+CASTS = {kind(f"::{name}") for name in ("_to_copy", "_to_dim_order_copy")}
+"""Kinds of operators that round numbers to another dtype."""
+
 
 @dataclass(frozen=True, eq=False)
 class ComputedValue:
@@ -87,13 +90,15 @@ class _DataFlow:
     """The data flow of a program: its values by number, and the values computed from them.
 
     Values with the same numbers (a transposed copy, two dequantised copies of one tensor) are one
-    class: a value that follows from one of them follows from each. Moved inputs are inputs.
+    class: a value that follows from one of them follows from each. Moved and cast inputs are
+    inputs.
     """
 
     def __init__(self, values: Sequence[ComputedValue]) -> None:
         self.values = values
         self.classes: list[int] = []
-        """The first value with the same numbers, by number; INPUT for moved inputs."""
+        """The first value with the same numbers, by number; INPUT for moved and cast
+        inputs."""
         self.users: dict[int, list[int]] = {}
         """Values that are computed from a class."""
         self.sources: list[frozenset[int]] = []
@@ -110,9 +115,9 @@ class _DataFlow:
         self, number: int, sources: frozenset[int], same: dict[tuple[object, ...], int]
     ) -> int:
         value = self.values[number]
+        if not sources and value.kind in MOVING | CASTS:
+            return INPUT
         if value.kind in MOVING:
-            if not sources:
-                return INPUT
             if len(sources) == 1 and apart(self.values[(only := next(iter(sources)))], value) == 0:
                 return only
         if not value.varies:
