@@ -76,7 +76,6 @@ ALIASES = {"check-model": "check", "compare-programs": "compare", "memory-plan":
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
 """Errors printed as one line; any other exception is a bug and keeps its traceback."""
 RUNTIME_ERROR = 1
-INTERRUPTED = 130
 
 EXAMPLES = """\
 examples:
@@ -198,6 +197,6 @@ def _main(argv: Sequence[str]) -> int:
     except BrokenPipeError:  # of a command whose text is all it does
         return 0
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return _arguments.INTERRUPTED
     except REPORTED as error:
         return _error(error, args)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from executorch_c._types import Data, FilePath
     from executorch_c.check.power import Power, TestedWeight
     from executorch_c.check.result import CheckedCase, CheckError, CheckResult
-    from executorch_c.suite.result import CheckRow, SuiteError, SuiteResult
+    from executorch_c.suite.result import CheckRow, SuiteError, SuiteInterrupt, SuiteResult
 
 __all__ = [
     "CaseComparisons",
@@ -56,6 +56,7 @@ __all__ = [
     "CheckRow",
     "Power",
     "SuiteError",
+    "SuiteInterrupt",
     "SuiteResult",
     "TestedWeight",
     "assert_matches",
@@ -357,7 +358,8 @@ def check_all(
     "inconclusive".
 
     Raises ValueError for a wrong file, with the line and the key, for an unknown name or a wrong
-    part; OSError for files.
+    part; OSError for files; at an interrupt SuiteInterrupt (a KeyboardInterrupt), whose `result`
+    has the checks that were done.
     """
     from executorch_c.suite import run
 
@@ -400,7 +402,7 @@ def __getattr__(name: str) -> Any:
         from executorch_c.check import result
 
         return getattr(result, name)
-    if name in ("CheckRow", "SuiteError", "SuiteResult"):
+    if name in ("CheckRow", "SuiteError", "SuiteInterrupt", "SuiteResult"):
         from executorch_c.suite import result as rows
 
         return getattr(rows, name)

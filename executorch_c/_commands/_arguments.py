@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from executorch_c._render.figures import NothingToDraw
-from executorch_c._render.text import did_you_mean, unknown
+from executorch_c._render.text import did_you_mean, shortened, unknown
 from executorch_c._input_sets import MAX_CASES
 from executorch_c.compare.policies import METRICS
 
@@ -38,6 +38,8 @@ EXIT_CODES: dict[Verdict | Literal["error"], int] = {
     "inconclusive": 4,
 }
 """Exit code of a command by its verdict."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 EXIT_TEXT = """\
 Exit code: 0 match, 3 differ, 4 inconclusive (no outputs; or expected outputs that are empty,
 constant, all zero or all NaN).
@@ -78,9 +80,29 @@ def count(text: str) -> int:
     return value
 
 
+def seconds(text: str) -> float:
+    """Return a finite number of more than 0."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected more than 0 and finite, got {text}")
+    return value
+
+
 def numbers(text: str) -> list[float]:
     """Return the numbers of "0.485,0.456,0.406"."""
     return [float(part) for part in text.split(",")]
+
+
+EXPECTED: dict[object, str] = {
+    int: "a whole number",
+    float: "a number",
+    tolerance: "a number",
+    positive: "a whole number",
+    count: "a whole number",
+    seconds: "a number of seconds",
+    numbers: "numbers, such as 0.5,1",
+}
+"""What types expect, for texts that are none."""
 
 
 def _windows(text: str) -> int | list[int | None] | None:
@@ -209,6 +231,15 @@ class Parser(argparse.ArgumentParser):
         ]
         usage = " ".join([self.prog, "[OPTIONS]", *map(str, words)])
         self.exit(2, f"usage: {usage} (see --help)\n{self.prog}: error: {message}\n")
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        try:
+            return super()._get_value(action, text)
+        except argparse.ArgumentError as error:
+            if action.type not in EXPECTED or not isinstance(error.__context__, ValueError):
+                raise
+            expected = f"expected {EXPECTED[action.type]}, got {shortened(text, 40)!r}"
+            raise argparse.ArgumentError(action, expected) from None
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Report words that are no arguments of the command."""

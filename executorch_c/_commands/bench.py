@@ -50,7 +50,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     parser.add_argument(
         "--min-time",
-        type=_seconds,
+        type=_arguments.seconds,
         default=2.0,
         metavar="S",
         help="seconds of calls of each; default: %(default)g",
@@ -83,14 +83,12 @@ def _names(text: str) -> list[str]:
 
 
 def _counts(text: str) -> list[int]:
-    return [_arguments.positive(part) for part in text.split(",")]
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a positive number of seconds, got {text}")
-    return value
+    """Return the numbers of "1,2": the argparse type."""
+    try:
+        return [_arguments.positive(part) for part in text.split(",")]
+    except ValueError:
+        expected = "expected numbers of threads, such as 1,2"
+        raise argparse.ArgumentTypeError(f"{expected}, got {text!r}") from None
 
 
 def _share(text: str) -> float:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from executorch_c import testing
@@ -47,9 +50,14 @@ for all models; those of a flow count most:
 In a workflow of GitHub, each failure is shown at its model's line of the file, and the table is
 added to the summary of the step.
 
+Ctrl-C and SIGTERM end the checks that run; all that is written has the checks that are done.
+
 Exit code: that of the worst verdict: 3 differ, or worse than the baseline, 1 error, 4 inconclusive,
-0 match.
+0 match; 130 after an interrupt.
 """
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that interrupt the command."""
 
 
 def add(commands: _arguments.Commands) -> None:
@@ -67,7 +75,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=_seconds,
+        type=_arguments.seconds,
         metavar="S",
         help=f"time limit of each check; default: that of the file, or {checks.SECONDS:g}",
     )
@@ -120,13 +128,6 @@ def _shard(text: str) -> str:
     """Return a part, as 2/4: the argparse type."""
     _arguments.read_by(checks.shard_of, text)
     return text
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"expected more than 0, got {text}")
-    return value
 
 
 def _allowance(text: str) -> tuple[str, float]:
@@ -206,9 +207,35 @@ def main(args: argparse.Namespace) -> int:
     _check_usage(args)
     if args.list:
         return _list(args)
-    result = _result(args)
+    from executorch_c.suite.result import SuiteInterrupt
+
+    with _interrupts():
+        try:
+            result = _result(args)
+        except SuiteInterrupt as interrupt:
+            result = interrupt.result
+        for number in SIGNALS:  # no half-written files
+            signal.signal(number, signal.SIG_IGN)
+        _write(result, args)
+    return _arguments.INTERRUPTED if result.interrupted else _arguments.EXIT_CODES[result.verdict]
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Let SIGTERM interrupt as Ctrl-C does."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        for number in SIGNALS:
+            signal.signal(number, signal.default_int_handler)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write(result: SuiteResult, args: argparse.Namespace) -> None:
+    """Write the requested files, and print the result."""
     _arguments.write_results(result, args)
     writers.write(result, {name: getattr(args, name) for name in writers.WRITERS})
     sys.stderr.write(writers.on_github(result))
     print(result.to_json() if args.json else result)
-    return _arguments.EXIT_CODES[result.verdict]

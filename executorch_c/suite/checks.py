@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from executorch_c._render.text import did_you_mean, unknown
+from executorch_c._render.text import did_you_mean, shortened, unknown
 from executorch_c import _functions
 from executorch_c.check.flows import FLOWS, unknown_flow
 from executorch_c.suite import options as known
 
 SECONDS = 900.0
 """Default time limit of a check."""
+MAX_DIGITS = 9
+"""Maximum number of digits of a part's number."""
 TABLES = ("defaults", "models")
 MODEL_KEYS = ("model", "flows", "program", "flow")
 """Keys of a model besides options."""
@@ -188,9 +190,9 @@ def only(tasks: Sequence[CheckTask], patterns: Sequence[str]) -> list[CheckTask]
 
 def shard_of(text: str) -> tuple[int, int]:
     """Return (2, 4) of "2/4": the second of four parts. Raises ValueError."""
-    number, slash, count = text.partition("/")
-    if not (slash and number.isdecimal() and count.isdecimal()):
-        raise ValueError(f"shard is '{text}', expected i/n, as 2/4")
+    number, _, count = text.partition("/")
+    if any(not (part.isdecimal() and len(part) <= MAX_DIGITS) for part in (number, count)):
+        raise ValueError(f"shard is '{shortened(text, 40)}', expected i/n, as 2/4")
     if not 1 <= int(number) <= int(count):
         raise ValueError(f"shard is '{text}', expected a number from 1 to {count} before the /")
     return int(number), int(count)

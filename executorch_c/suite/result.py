@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Version of the JSON."""
+MAX_NOTES = 4
+"""Maximum number of checks that notes name."""
 OPTIONAL = ("check s", "size", "power")
 """Columns that narrow tables omit, in this order."""
 
@@ -83,6 +85,14 @@ class SuiteError(AssertionError):
         self.result = result
 
 
+class SuiteInterrupt(KeyboardInterrupt):
+    """`check_all` was interrupted; `result` is the SuiteResult of the checks that were done."""
+
+    def __init__(self, result: SuiteResult) -> None:
+        super().__init__(result.summary())
+        self.result = result
+
+
 @dataclass(frozen=True)
 class SuiteResult(JudgedReport[CheckRow]):
     """The result of check_all. Prints as a table, in a notebook too; iterates over its rows;
@@ -101,6 +111,8 @@ class SuiteResult(JudgedReport[CheckRow]):
     """Checks that the baseline does not have."""
     gone: tuple[str, ...] = ()
     """Checks of the baseline that are not in the file."""
+    interrupted: bool = False
+    """True if checks were left out by an interrupt: `unfinished` has their names."""
     date: str = field(
         default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds")
     )
@@ -108,10 +120,22 @@ class SuiteResult(JudgedReport[CheckRow]):
     @property
     def verdict(self) -> SuiteVerdict:
         """The worst verdict of all rows: "differ", "error", "inconclusive", "match". "differ" also
-        if all match and something got worse; "inconclusive" without rows."""
+        if all match and something got worse; "inconclusive" without rows; at best "error" if
+        interrupted."""
         if self.worse:
             return "differ"
-        return max((row.verdict for row in self.rows), key=RANKS.index, default="inconclusive")
+        verdicts = [row.verdict for row in self.rows] or ["inconclusive"]
+        return max([*verdicts, *(["error"] if self.interrupted else [])], key=RANKS.index)
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Names of the checks of an interrupted run (of its part) that have no row."""
+        names = self.names
+        if self.shard:
+            number, count = map(int, self.shard.split("/"))
+            names = names[number - 1 :: count]
+        done = {row.name for row in self.rows}
+        return tuple(name for name in names if self.interrupted and name not in done)
 
     @property
     def failures(self) -> tuple[CheckRow, ...]:
@@ -132,6 +156,8 @@ class SuiteResult(JudgedReport[CheckRow]):
         text = f"{_text.plural(len(self.rows), 'check')}: {', '.join(parts) or 'none ran'}"
         if self.worse:
             text += f"; {len(self.worse)} got worse"
+        if self.interrupted:
+            text += f"; interrupted: {len(self.unfinished):,} not done"
         part = f", part {self.shard} of {len(self.names)}" if self.shard else ""
         return f"{text} ({self.title}{part})"
 
@@ -141,9 +167,8 @@ class SuiteResult(JudgedReport[CheckRow]):
         for row in self.failures:
             lines.append(f"{row.name}: {row.verdict}: {self.why(row)}")
             lines += [f"{row.name}: {one}" for one in row.problems]
-        lines += [f"note: '{name}' is not in the baseline" for name in self.new]
-        lines += [f"note: '{name}' is in the baseline only" for name in self.gone]
-        return lines
+        lines += _notes(self.new, "not in the baseline")
+        return lines + _notes(self.gone, "in the baseline only")
 
     def head(self) -> tuple[str, ...]:
         """Return the names of the columns of `cells`."""
@@ -200,8 +225,8 @@ class SuiteResult(JudgedReport[CheckRow]):
         return list(self.worse.get(row.name, ()))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return {"format", "title", "verdict", "ok", "summary", "shard", "names", "units",
-        "versions", "host", "date", "rows": [...]}: numbers, with their units by field."""
+        """Return {"format", "title", "verdict", "ok", "summary", "shard",
+        "interrupted", "names", "units", "versions", "host", "date", "rows": [...]}: numbers, with their units by field."""
         return {
             "format": FORMAT,
             "title": self.title,
@@ -209,6 +234,7 @@ class SuiteResult(JudgedReport[CheckRow]):
             "ok": self.ok,
             "summary": self.summary(),
             "shard": self.shard,
+            "interrupted": self.interrupted,
             "names": list(self.names),
             "new": list(self.new),
             "gone": list(self.gone),
@@ -228,6 +254,14 @@ class SuiteResult(JudgedReport[CheckRow]):
         return self
 
 
+def _notes(names: Sequence[str], what: str) -> list[str]:
+    """Return a note for each name, or a single one for more than MAX_NOTES."""
+    if len(names) <= MAX_NOTES:
+        return [f"note: '{name}' is {what}" for name in names]
+    listed = ", ".join(f"'{name}'" for name in names[:MAX_NOTES])
+    return [f"note: {len(names):,} checks are {what}: {listed}, .."]
+
+
 def read(path: FilePath) -> SuiteResult:
     """Return a result from its JSON. Raises ValueError for another file, and OSError."""
     name = os.fspath(path)
@@ -239,12 +273,17 @@ def read(path: FilePath) -> SuiteResult:
             raise ValueError("no JSON of check-all")
         rows = tuple(CheckRow.of(row) for row in found["rows"])
         return SuiteResult(
-            found["title"], rows, tuple(found["names"]), found["shard"], date=found["date"]
+            found["title"],
+            rows,
+            tuple(found["names"]),
+            found["shard"],
+            interrupted=bool(found.get("interrupted")),
+            date=found["date"],
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{name!s}: not a result of check-all --json: {why}") from None
 
 
-for _public in (CheckRow, SuiteError, SuiteResult):
+for _public in (CheckRow, SuiteError, SuiteInterrupt, SuiteResult):
     _public.__module__ = "executorch_c.testing"  # where users find them

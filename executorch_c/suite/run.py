@@ -15,7 +15,7 @@ from executorch_c import _extras
 from executorch_c.progress import Progress
 from executorch_c.suite import baseline, checks, file, worker
 from executorch_c.suite.checks import CheckTask, Reader
-from executorch_c.suite.result import CheckRow, SuiteResult, read
+from executorch_c.suite.result import CheckRow, SuiteInterrupt, SuiteResult, read
 
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
@@ -77,25 +77,33 @@ def check_all(
         Path(pages).mkdir(parents=True, exist_ok=True)
     if executor is None:
         _extras.require("check_all", "torch", "executorch")
-    with Progress("check-all", progress) as say:
-        rows = _rows(chosen, executor, jobs, done, say)
+    rows: dict[str, CheckRow] = {}
+    interrupt: KeyboardInterrupt | None = None
+    try:
+        with Progress("check-all", progress) as say:
+            _run(rows, chosen, executor, jobs, done, say)
+    except KeyboardInterrupt as error:
+        interrupt = error
+    ordered = tuple(rows[task.name] for task in chosen if task.name in rows)
     names = tuple(task.name for task in tasks)
-    result = SuiteResult(title, tuple(rows), names, shard or "")
-    if old is None:
-        return result
-    compared = against(result, old, allowances)
-    return replace(compared, gone=()) if only else compared
+    result = SuiteResult(title, ordered, names, shard or "", interrupted=interrupt is not None)
+    if old is not None:
+        result = against(result, old, allowances)
+        result = replace(result, gone=()) if only else result
+    if interrupt is not None:
+        raise SuiteInterrupt(result) from interrupt
+    return result
 
 
-def _rows(
+def _run(
+    rows: dict[str, CheckRow],
     tasks: Sequence[CheckTask],
     executor: Executor | None,
     jobs: int,
     done: Callable[[CheckRow], object] | None,
     say: Callable[[str], None],
-) -> list[CheckRow]:
-    """Run checks, and return their rows in order."""
-    rows: dict[str, CheckRow] = {}
+) -> None:
+    """Run checks, and add their rows as they end."""
     with _executor(executor, jobs) as (submit, run):
         say(f"0 of {len(tasks)}")
         futures = {submit(run, task): task for task in tasks}
@@ -105,7 +113,6 @@ def _rows(
             say(f"{len(rows)} of {len(tasks)}, {task.name} {rows[task.name].verdict}")
             if done is not None:
                 done(rows[task.name])
-    return [rows[task.name] for task in tasks]
 
 
 @contextmanager
@@ -177,4 +184,4 @@ def merged(results: Sequence[tuple[str, SuiteResult]]) -> SuiteResult:
             f"{len(missing)} of {len(first.names)} checks are in none of the files, '{missing[0]}' "
             "is the first"
         )
-    return replace(first, rows=tuple(rows[name] for name in first.names), shard="")
+    return replace(first, rows=tuple(rows[name] for name in first.names), shard="", interrupted=False)

@@ -79,6 +79,7 @@ def _run(task: CheckTask, threads: int, connection: Connection, log: IO[bytes]) 
     status = 1
     try:
         os.setpgid(0, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # for what the check starts
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
         import torch
@@ -134,7 +135,8 @@ def warm_up() -> None:
 
 def main(descriptor: int) -> None:
     """Serve checks on a connection."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it closes the connection
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent's: it closes the connection
+        signal.signal(number, signal.SIG_IGN)
     sys.path[:] = map(os.path.abspath, sys.path)  # forks change the working directory
     server = Server(Connection(descriptor))
     try:

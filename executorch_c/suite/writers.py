@@ -32,9 +32,10 @@ def junit(result: SuiteResult) -> str:
     from xml.etree import ElementTree
 
     counts = {
-        "tests": len(result),
+        "tests": len(result) + len(result.unfinished),
         "failures": sum(row.verdict != "error" for row in result.failures),
         "errors": sum(row.verdict == "error" for row in result.failures),
+        "skipped": len(result.unfinished),
         "time": f"{sum(row.seconds for row in result):.3f}",
     }
     suite = ElementTree.Element("testsuite", name=_xml(result.title), timestamp=result.date)
@@ -57,6 +58,10 @@ def junit(result: SuiteResult) -> str:
             kind = "error" if row.verdict == "error" else "failure"
             about = {"type": row.verdict, "message": _xml(result.why(row))}
             ElementTree.SubElement(case, kind, about).text = _xml(_details(result, row))
+    for name in result.unfinished:
+        model, _, flow = name.rpartition(":")
+        case = ElementTree.SubElement(suite, "testcase", classname=_xml(model), name=_xml(flow))
+        ElementTree.SubElement(case, "skipped", message="interrupted")
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)

@@ -1,9 +1,14 @@
 """Checks that run: each in a process that a fault ends alone."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from executorch_c import cli
 from executorch_c.suite import worker
-from executorch_c.suite.result import SuiteResult
+from executorch_c.suite.result import CheckRow, SuiteInterrupt, SuiteResult, read
 from executorch_c.testing import check_all
 from tests.python import digits
 
@@ -100,9 +105,13 @@ def test_errors_are_rows(result: SuiteResult) -> None:
 
 
 def test_a_time_limit_ends_what_the_check_started(result: SuiteResult, folder: Path) -> None:
-    pid = (folder / "child").read_text()
-    state = Path(f"/proc/{pid}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert has_ended(folder / "child")
+
+
+def has_ended(file: Path) -> bool:
+    """Return True if the process whose number a file has is none, or a zombie."""
+    state = Path(f"/proc/{file.read_text()}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def test_figures(result: SuiteResult) -> None:
@@ -116,6 +125,49 @@ def test_pages(result: SuiteResult, folder: Path) -> None:
     """Of checks with a result that does not match."""
     assert [path.name for path in (folder / "pages").iterdir()] == ["digits_program.html"]
     assert result.rows[5].page == str(folder / "pages" / "digits_program.html")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_what_is_done(folder: Path, number: int) -> None:
+    """In the table, the JSON and JUnit, with the names of those that are not done."""
+    checks = CHECKS.replace("seconds = 1", "").replace("sleep(600)", "sleep(60)")
+    (folder / "long.toml").write_text(checks)
+    (folder / "child").unlink(missing_ok=True)
+    words = ["check-all", "long.toml", "--only", "raises", "--only", "slow", "--only", "digits"]
+    files = ["-o", f"{number}.json", "--junit", f"{number}.xml"]
+    command = [sys.executable, "-m", "executorch_c", *words, *files, "--jobs", "2"]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert "raises:portable: error" in process.stderr.readline()
+        while not (folder / "child").exists():
+            time.sleep(0.05)
+        process.send_signal(number)
+        text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "error; interrupted: " in text and "slow:portable" not in text
+    result = read(folder / f"{number}.json")
+    assert result.interrupted and result.verdict == "error" and "slow:portable" in result.unfinished
+    (suite,) = ElementTree.parse(folder / f"{number}.xml").getroot()
+    skipped = [case.get("classname") for case in suite if case.find("skipped") is not None]
+    assert "slow" in skipped and suite.get("skipped") == str(len(skipped))
+    assert has_ended(folder / "child")
+
+
+def test_an_interrupt_in_python(folder: Path) -> None:
+    """The exception has the rows; a part has the names of its own checks only."""
+
+    def stop(row: CheckRow) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SuiteInterrupt) as stopped:
+        only = ["raises", "ends", "crash"]
+        check_all(folder / "checks.toml", only=only, shard="1/2", done=stop)
+    result = stopped.value.result
+    assert [row.name for row in result] == ["crash:portable"]
+    assert result.unfinished == ("ends:portable",)
+    assert "1 error; interrupted: 1 not done" in result.summary()
 
 
 class Lost(Executor):
@@ -159,6 +211,9 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "a.toml --baseline b --allow mss=5%": "did you mean 'ms'?",
         "a.toml --baseline b --allow ms=x": "expected NAME=CHANGE",
         "a.toml --seconds 0": "expected more than 0",
+        "a.toml --seconds x": "expected a number of seconds, got 'x'",
+        "a.toml --jobs x": "expected a whole number, got 'x'",
+        f"a.toml --shard 1/{'9' * 5000}": "9..9999999999999999999', expected i/n, as 2/4",
     }.items(),
 )
 def test_usage(line: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:

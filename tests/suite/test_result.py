@@ -12,6 +12,16 @@ from executorch_c.suite.result import SuiteError, read
 from tests.suite.rows import result, row
 
 
+def test_many_notes_are_one() -> None:
+    """As of parts of a selection that are merged, beside a baseline of all."""
+    old = result(*(row(f"m{i}:portable") for i in range(60)))
+    lines = run.against(result(row("m0:portable")), old).problems()
+    assert lines == [
+        "note: 59 checks are in the baseline only: 'm1:portable', 'm2:portable', 'm3:portable', "
+        "'m4:portable', .."
+    ]
+
+
 def test_verdict_is_the_worst() -> None:
     verdicts = ["match", "inconclusive", "error", "differ"]
     for i, worst in enumerate(verdicts):
