@@ -413,9 +413,9 @@ def between(
         noise: Standard deviation of the value if the inputs change by a rounding, if known.
         precision: Machine epsilon of the coarsest dtype of the value and what it is computed from.
 
-    Float programs: `by_dtype` of that precision, and INPUT_SIGMAS times the noise and that around the element. Two
-    quantised ones: MAX_GRID_STEPS steps of 256 of the value's range. One quantised, one float: the
-    RMS error of an SQNR of MIN_SQNR_DB.
+    Float programs: `by_dtype` of that precision, and INPUT_SIGMAS times the noise and that around
+    the element. Two quantised ones: MAX_GRID_STEPS steps of 256 of the value's range. One
+    quantised, one float: the RMS error of an SQNR of MIN_SQNR_DB.
     """
     magnitudes = magnitudes_of(expected)
     if quantized == 1:

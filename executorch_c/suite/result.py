@@ -124,8 +124,8 @@ class SuiteResult(JudgedReport[CheckRow]):
         interrupted."""
         if self.worse:
             return "differ"
-        verdicts = [row.verdict for row in self.rows] or ["inconclusive"]
-        return max([*verdicts, *(["error"] if self.interrupted else [])], key=RANKS.index)
+        worst = max((row.verdict for row in self.rows), key=RANKS.index, default="inconclusive")
+        return "error" if self.interrupted and worst != "differ" else worst
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -226,7 +226,8 @@ class SuiteResult(JudgedReport[CheckRow]):
 
     def as_dict(self) -> dict[str, Any]:
         """Return {"format", "title", "verdict", "ok", "summary", "shard",
-        "interrupted", "names", "units", "versions", "host", "date", "rows": [...]}: numbers, with their units by field."""
+        "interrupted", "names", "units", "versions", "host", "date", "rows": [...]}: numbers, with
+        their units by field."""
         return {
             "format": FORMAT,
             "title": self.title,

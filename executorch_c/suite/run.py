@@ -184,4 +184,6 @@ def merged(results: Sequence[tuple[str, SuiteResult]]) -> SuiteResult:
             f"{len(missing)} of {len(first.names)} checks are in none of the files, '{missing[0]}' "
             "is the first"
         )
-    return replace(first, rows=tuple(rows[name] for name in first.names), shard="", interrupted=False)
+    return replace(
+        first, rows=tuple(rows[name] for name in first.names), shard="", interrupted=False
+    )
