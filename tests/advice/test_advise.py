@@ -176,6 +176,7 @@ def test_a_target_that_needs_nothing() -> None:
     assert report.advised is report.programs[0] and "reached with all layers" in report.summary()
 
 
+@pytest.mark.heavy  # a small one: `test_search.py`
 def test_a_layer_that_covers_others_is_listed_with_them() -> None:
     """The summary, the table, the code and the program count the same layers."""
     model, calls = small_models.made("residual")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+import executorch_c
 from executorch_c.advice.run import Choice, maker_of
 from executorch_c.advice.simulation import Simulation
 from executorch_c.advice.targets import targets_of
@@ -15,6 +16,12 @@ from tests.advice import small_models
 
 HEAVY = ("tosa-int8", "ethos-u55", "ethos-u85-a16w8", "cortex-m", "openvino-int8")
 FLOWS = ["qnn", *(pytest.param(flow, marks=pytest.mark.heavy) for flow in HEAVY)]
+
+
+def results(program: bytes, calls: list[Any]) -> list[bytes]:
+    """Return the outputs of calls as bytes."""
+    method = executorch_c.load(program).load_method("forward")
+    return [out.tobytes() for call in calls for out in method.execute([*call])]
 
 
 @pytest.mark.filterwarnings("ignore:This API is experimental")
@@ -41,7 +48,12 @@ def test_layers_of_other_flows_in_float(flow: str) -> None:
     samples = [(call, {}) for call in calls]
     exported = flows.export(model, samples[0], None)
     subject = flows._from_flow(pasted, exported, None, samples, "forward")
-    assert subject.opened is not None and subject.opened.source == advised.data
+    assert subject.opened is not None
+    made: Any = subject.opened.source
+    if flow == "openvino-int8":  # whose compiler makes other bytes of the same graph each time
+        assert results(made, calls) == results(advised.data, calls) != results(whole.data, calls)
+    else:
+        assert made == advised.data != whole.data
     with torch.no_grad():
         graph = torch.cat([subject.quantized(*call) for call in calls])
     simulated = torch.cat([out for [out] in simulation.outputs(names, samples)])
