@@ -158,7 +158,7 @@ class _Source:
         arrays = [np.asarray(one) for one in self.inputs]
         return {
             "version": VERSION,
-            "program": self.file.origin.name,
+            "program": self.file.origin.name or "program",
             "sha256": self.file.origin.sha256,
             "method": self.name,
             "inputs": [

@@ -82,3 +82,11 @@ def test_files_outside_of_the_folder_are_not_read(folder: Path) -> None:
     (folder / MANIFEST).write_text(json.dumps(state))
     with pytest.raises(ValueError, match="'../input-0.bin' is not the name of a file in the"):
         read_probes(folder)
+
+
+def test_a_program_without_a_file(tmp_path: Path) -> None:
+    """Probes of a program in memory are read again."""
+    folder = tmp_path / "probes"
+    write_probes(build(adding(3)[0]), [X], folder, rounds=True)
+    np.savez(folder / "round1.npz", output_0=X)
+    assert read_probes(folder)
