@@ -44,22 +44,25 @@ def test_further_runs_are_left_out_where_they_change_no_verdict() -> None:
     net, x = net_of(16)
     judge, asked, runs = runs_of(net, x)
     [expected] = Eager(net)([((x,), {})])
-    limit = tolerance.measured(expected[0], expected[0], [one[0] for one in runs(0.0, 4)]).limit
+    one, two, limit = (
+        np.asarray(tolerance.measured(*expected * 2, [run[0] for run in runs(0.0, n)]).limit)
+        for n in (1, 2, 4)
+    )
     asked.clear()
     away = np.float32(0.1) * limit.astype(np.float32)
     outcome = judge([expected[0] + away], expected, runs)
     assert outcome.verdict == "match" and asked == [1]
-    one = tolerance.measured(expected[0], expected[0], [one[0] for one in runs(0.0, 1)])
-    used = outcome.outputs[
-        0
-    ].tolerance  # by a little more: those of all runs are larger in the mean
-    assert used is not None and np.allclose(used.limit, 1.03 * np.asarray(one.limit))
+    used = outcome.outputs[0].tolerance
+    # By a little more: those of all runs are larger in the mean.
+    assert used is not None and np.allclose(used.limit, 1.03 * one)
     asked.clear()
-    away[1, 2] = 0.6 * limit[1, 2]
+    # How runs round depends on the processor.
+    at = np.unravel_index(np.argmax(two / one), one.shape)
+    away[at] = 0.95 * np.sqrt(2 / 4) * two[at]
     assert judge([expected[0] + away], expected, runs).verdict == "match"
     assert asked == [1, 2]
     asked.clear()
-    away[1, 2] = 1.2 * limit[1, 2]
+    away[at] = 1.2 * limit[at]
     assert judge([expected[0] + away], expected, runs).verdict == "differ"
     assert asked == [1, 2, 4]
 
