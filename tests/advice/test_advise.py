@@ -62,7 +62,8 @@ def test_a_simulation_is_the_converted_graph(name: str) -> None:
 
 @pytest.mark.parametrize("flow", CONFIGURATIONS)
 def test_code_without_layers_is_the_flows_quantizer(flow: str) -> None:
-    """The converted graphs agree bit by bit, of the code and of the flow's own quantiser."""
+    """The converted graphs agree bit by bit, of the code and of the flow's own quantiser; the
+    simulation differs from them by less than a tenth of their noise."""
     for package in flows.FLOWS[flow].packages:
         pytest.importorskip(package)
     name = "attention" if "dynamic" in flow else "residual"
@@ -71,8 +72,11 @@ def test_code_without_layers_is_the_flows_quantizer(flow: str) -> None:
     expected = converted(exported, flow, calls, [])
     with torch.no_grad():
         assert all(torch.equal(own(*call), one) for call, one in zip(calls, expected))
-    [first] = simulation.outputs([], [(calls[0], {})])
-    torch.testing.assert_close(first[0], expected[0], rtol=1e-3, atol=1e-3)
+        exact = small_models.made(name)[0](*calls[0])
+    [[first]] = simulation.outputs([], [(calls[0], {})])
+    # Sums that are ties, or nearly, round to another step in Arm's graphs: a share of the noise.
+    noise = (expected[0] - exact).square().sum()
+    assert (first - expected[0]).square().sum() < 0.1 * noise
 
 
 @pytest.fixture(scope="module")
