@@ -7,7 +7,8 @@ import inspect
 import math
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from string import Template
@@ -25,11 +26,19 @@ SCRIPT = Path(__file__).with_name("repro.txt")
 """The text of repro.py."""
 
 
-def prepare(folder: Path) -> None:
-    """Make the folder. Raises FileExistsError if there is something in it."""
+@contextmanager
+def prepared(folder: Path) -> Iterator[None]:
+    """Make the folder; at the end, remove a new one that is empty. Raises FileExistsError if there
+    is something in it."""
+    is_new = not folder.exists()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(17, "expected a new or empty folder", str(folder))
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def write(folder: Path, trial: Trial, flow: object, title: str) -> None:

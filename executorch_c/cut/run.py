@@ -132,9 +132,8 @@ def of_report(
     if places is None or first is None:
         raise ValueError("nothing to cut: the program matches its model")
     target = Path(folder)
-    files.prepare(target)
     start = time.monotonic()
-    with Progress("cut", progress) as say:
+    with files.prepared(target), Progress("cut", progress) as say:
         say("the graph")
         whole = Whole(places.graph, places.inputs)
         nodes = places.nodes_of(first)

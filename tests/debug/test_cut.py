@@ -166,7 +166,7 @@ def test_a_fault_that_no_part_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         seconds=600,
         progress=False,
     )
-    assert not cut.ok and cut.folder is None and not list((tmp_path / "cut").iterdir())
+    assert not cut.ok and cut.folder is None and not (tmp_path / "cut").exists()
     assert "the flow makes another program of this model" in cut.reason
     assert str(cut).startswith("no part shows the fault of tanh")
 
