@@ -124,7 +124,8 @@ class SuiteResult(JudgedReport[CheckRow]):
         interrupted."""
         if self.worse:
             return "differ"
-        worst = max((row.verdict for row in self.rows), key=RANKS.index, default="inconclusive")
+        verdicts = [row.verdict for row in self.rows]
+        worst: SuiteVerdict = max(verdicts, key=RANKS.index, default="inconclusive")
         return "error" if self.interrupted and worst != "differ" else worst
 
     @property
