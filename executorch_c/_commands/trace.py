@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from executorch_c import Method, _trace_view
 from executorch_c._commands import _arguments, _models
 from executorch_c._commands._calls import inputs_of
+from executorch_c._programs import ProgramFile
 from executorch_c._trace_lines import SORTS, TOTALS
 from executorch_c.report import Report
 from executorch_c.trace import Trace
@@ -59,13 +60,18 @@ def _warm(method: Method, inputs: Sequence[object]) -> None:
     method.reset()
 
 
-def _values(args: argparse.Namespace, method: Method, inputs: Sequence[object]) -> Sequence[Trace]:
-    """Return a call with the values of nodes, for the page; nothing without one."""
+def _for_page(
+    args: argparse.Namespace, source: ProgramFile, method: Method, inputs: Sequence[object]
+) -> Sequence[Report]:
+    """Return what colours the page's graph besides times: a call with the values of nodes, and the
+    memory plan; nothing without a page."""
+    from executorch_c.inspect.memory import memory_plan
+
     if not args.html and not (args.output or "").lower().endswith(".html"):
         return ()
     with method.tracing(values=True, ranges=True) as values:
         method.execute(inputs)
-    return (values,)
+    return values, memory_plan(source, method.metadata.name())
 
 
 def _show(trace: Trace, args: argparse.Namespace) -> None:
@@ -82,7 +88,6 @@ def _show(trace: Trace, args: argparse.Namespace) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c trace`."""
     from executorch_c.inspect.diagram.draw import draw_on
-    from executorch_c.inspect.memory import memory_plan
 
     if args.debug_buffer and not args.etdump:
         args.parser.error("--debug-buffer requires --etdump")
@@ -111,7 +116,7 @@ def main(args: argparse.Namespace) -> int:
             draw_on(trace, source, name, more=more, modules=trace.modules)
             for _ in range(args.repeat):
                 method.execute(inputs)
-        more += [*_values(args, method, inputs), memory_plan(source, name)]
+        more += _for_page(args, source, method, inputs)
     finally:
         if trace and trace.runs:  # includes calls before an error
             trace.name_nodes(source.program, args.etrecord, modules)

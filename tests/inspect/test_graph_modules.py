@@ -14,8 +14,10 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch_c import cli
 from executorch_c._render.page import layout
 from executorch_c.devtools import Graph, graph, read_etrecord
+from executorch_c.inspect import memory
 from executorch_c.inspect.diagram.modules import around
 from executorch_c.inspect.diagram.view import structured
+from executorch_c.inspect.memory import MemoryPlan, memory_plan
 
 SOURCE = """
 from tests.inspect import test_graph_modules
@@ -107,6 +109,22 @@ def test_commands(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         cli.main(["graph", pte, "--etrecord", record, "--model", make])
     assert "pass one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("files", ["xnnpack"], indirect=True)
+def test_a_trace_has_a_memory_plan_for_its_page_only(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[object] = []
+
+    def planned(*args: Any) -> MemoryPlan:
+        plans.append(args)
+        return memory_plan(*args)
+
+    monkeypatch.setattr(memory, "memory_plan", planned)
+    for name, count in (("t.json", 0), ("t.html", 1)):
+        assert cli.main(["trace", str(files / "model.pte"), "-o", str(tmp_path / name)]) == 0
+        assert len(plans) == count
 
 
 def test_around() -> None:
