@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -123,26 +123,37 @@ def read_arrays(path: str) -> Arrays:
     Raises ValueError for a file of another kind, of Python objects, a damaged one, and one that is
     small and unpacks to more than MAX_UNPACKED bytes; OSError.
     """
+    return _read_file(path, False)
+
+
+def _read_file(path: str, is_outline: bool) -> Arrays:
+    """Return the arrays of a file, or their outlines."""
     with open(path, "rb") as file, _damaged(path):
         is_zip = file.read(2) == b"PK"
         file.seek(0)
-        return _unpacked(file) if is_zip else {"": np.load(file)}
+        if not is_zip:
+            loaded = np.load(path, mmap_mode="r") if is_outline else np.load(file)
+            return {"": _outline(loaded.shape, loaded.dtype) if is_outline else loaded}
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            if not is_outline:
+                _check_size(members, os.fstat(file.fileno()).st_size)
+            read = _outline_entry if is_outline else _entry
+            return {one.filename.removesuffix(".npy"): read(archive, one) for one in members}
 
 
-def _unpacked(file: BinaryIO) -> Arrays:
-    """Return the arrays of an .npz file. Raises what damaged files do."""
-    arrays: Arrays = {}
-    with zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-        size = sum(member.file_size for member in members)
-        most = max(MAX_UNPACKED, MAX_RATIO * os.fstat(file.fileno()).st_size)
-        if size > most:
-            raise ValueError(f"it unpacks to {size:,} bytes, at most {most:,} are read")
-        for member in members:
-            with archive.open(member) as entry:
-                name = member.filename.removesuffix(".npy")
-                arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
-    return arrays
+def _check_size(members: Sequence[zipfile.ZipInfo], nbytes: int) -> None:
+    """Raise ValueError for a file of some bytes that unpacks to too many."""
+    size, most = sum(one.file_size for one in members), max(MAX_UNPACKED, MAX_RATIO * nbytes)
+    if size > most:
+        raise ValueError(f"it unpacks to {size:,} bytes, at most {most:,} are read")
+
+
+def _entry(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    """Return an array in an .npz file. Raises those of DAMAGED."""
+    with archive.open(member) as file:
+        array: Array = np.lib.format.read_array(file, allow_pickle=False)
+    return array
 
 
 def _outline(shape: Sequence[int], dtype: Any) -> Array:
@@ -150,33 +161,19 @@ def _outline(shape: Sequence[int], dtype: Any) -> Array:
     return np.broadcast_to(np.zeros((), dtype), tuple(shape))
 
 
-def _outline_of(path: str) -> Arrays:
-    with _damaged(path):
-        loaded = np.load(path, mmap_mode="r")
-        if isinstance(loaded, np.ndarray):
-            return {"": _outline(loaded.shape, loaded.dtype)}
-        with loaded:
-            entries = {*loaded.zip.namelist()}
-            return {
-                name: _outline_entry(
-                    loaded.zip, f"{name}.npy" if f"{name}.npy" in entries else name
-                )
-                for name in loaded.files
-            }
-
-
-def _outline_entry(archive: zipfile.ZipFile, entry: str) -> Array:
+def _outline_entry(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     """Return the outline of an array in an .npz file. Raises those of DAMAGED."""
-    with archive.open(entry) as file:
+    with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         if version not in HEADERS:
-            return np.lib.format.read_array(archive.open(entry))
+            return _entry(archive, member)
         shape, _, dtype = HEADERS[version](file)
         if dtype.hasobject:
-            raise ValueError(f"{entry} contains pickled objects")
-        there = archive.getinfo(entry).file_size - file.tell()
+            raise ValueError(f"{member.filename} contains pickled objects")
+        there = member.file_size - file.tell()
     if there != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{entry} has {there:,} bytes, expected {math.prod(shape)} x {dtype}")
+        what = f"{there:,} bytes, expected {math.prod(shape)} x {dtype}"
+        raise ValueError(f"{member.filename} has {what}")
     return _outline(shape, dtype)
 
 
@@ -188,7 +185,7 @@ HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
 
 
 def _read_arrays(path: str, _: Sequence[Target], __: Normalization, is_outline: bool) -> Arrays:
-    return _outline_of(path) if is_outline else read_arrays(path)
+    return _read_file(path, is_outline)
 
 
 # ---- images -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from executorch_c._delegation import DelegateAtLoad
-    from executorch_c._types import Data
+    from executorch_c._types import Data, MethodInfo
     from executorch_c.bundled import BundledProgram
     from executorch_c.report import Origin
 
@@ -165,10 +165,14 @@ def name_in(file: ProgramFile, name: str) -> str:
     return name if file.method is None else file.method.metadata.name()
 
 
+def method_info(program: Program, method: str) -> MethodInfo:
+    """Return what Program.info() says of a method that the program has."""
+    return next(one for one in program.info()["methods"] if one["name"] == method)
+
+
 def output_names(program: Program, method: str) -> list[str | None]:
     """Return the names of a method's outputs; None for one without a name."""
-    infos = next(one["outputs"] for one in program.info()["methods"] if one["name"] == method)
-    return [info.get("name") or None for info in infos]
+    return [info.get("name") or None for info in method_info(program, method)["outputs"]]
 
 
 def title_of(program: object, otherwise: str) -> str:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._input_sets import InputCase, InputSet, Source, input_set, pairs
 from executorch_c._order import model_first
-from executorch_c._programs import ProgramSource, method_of, name_in, opened, output_names, title_of
+from executorch_c._programs import (
+    ProgramSource,
+    method_info,
+    method_of,
+    name_in,
+    opened,
+    output_names,
+    title_of,
+)
 from executorch_c.compare.arrays import compare_flat
 from executorch_c.compare.cases import CaseComparisons, ComparedCase, settled_cases
 from executorch_c.compare.policies import Function, policies_of
@@ -73,7 +81,7 @@ def validate(
     name = name_in(source, method)
     given = program if source.method else source.program
     loaded = method_of(given, name, kernels, delegate_at_load)
-    about = next(one for one in source.program.info()["methods"] if one["name"] == name)
+    about = method_info(source.program, name)
     rule = rule_by_program(source.program, name, rtol, atol, min_sqnr_db)
     names = output_names(source.program, name)
     policies.check_names(names)

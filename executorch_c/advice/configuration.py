@@ -89,7 +89,7 @@ class InFloat(arm_quantizer.NodeFinder):
 def _arm() -> Iterator[tuple[str, Configuration]]:
     """Yield the flows of Arm's devices: modules by names hold those inside, a node finder does
     not."""
-    for flow, spec, config in arm_rows():
+    for flow, spec, config, *_ in arm_rows():
         code = (
             f"config = arm_quantizer.{config}()\n"
             f'spec = TosaCompileSpec("{spec}")\n'

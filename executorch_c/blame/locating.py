@@ -42,7 +42,7 @@ class Departure:
     """Error of the device; `limit` is what its arithmetic allows, `mismatched` the number of
     elements beyond it."""
     pattern: str = ""
-    """How a wrong value differs from the expected one (`signatures.py`)."""
+    """Pattern of a wrong value, in words (`signatures.py`)."""
 
     @property
     def is_right(self) -> bool:

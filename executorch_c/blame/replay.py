@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c._programs import ProgramSource, method_of
+from executorch_c._programs import ProgramSource, method_info, method_of
 from executorch_c.blame.places import Numbering, Place
 from executorch_c.rewrite.points import Dataflow
 
@@ -32,15 +32,14 @@ class Replay:
     ) -> None:
         self.method: Method = method_of(program, method)
         self.inputs = list(inputs)
-        name = self.method.metadata.name()
-        (info,) = [m for m in self.method._program.info()["methods"] if m["name"] == name]
-        values = [*info["inputs"], *info["outputs"]]
+        self.info = method_info(self.method._program, self.method.metadata.name())
+        values = [*self.info["inputs"], *self.info["outputs"]]
         self.varies = any(one.get("dynamism", "static") != "static" for one in values)
         """True for a program with dynamic shapes."""
 
     @cached_property
     def flow(self) -> Dataflow:
-        """What each result is computed from."""
+        """The dataflow between results."""
         return Dataflow(self.method._program, self.method.metadata.name())
 
     def run(self, change: Change | None = None, ranges: bool = False) -> tuple[list[Any], Trace]:

@@ -58,7 +58,7 @@ class BlameRow:
     seconds: float | None = None
     """Times on the device, and here."""
     pattern: str = ""
-    """How a wrong value differs from the expected one: "[:, 4:8] of [1, 16], zeros"."""
+    """Pattern of a wrong value: "[:, 4:8] of [1, 16], zeros"."""
 
     @property
     def ok(self) -> bool:

@@ -114,8 +114,7 @@ def blame(
     )
     report.set_origins(program=source.origin)
     places = {node.place.id: _where(node.place) for node in evidence.nodes}
-    leaving = next((node for node in evidence.nodes if not node.is_right), None)
-    suspects = [*map(_where, leaving.suspects)] if leaving else []
+    suspects = [*map(_where, evidence.leaving.suspects)] if evidence.leaving else []
     draw(report, source, name, Places(places, suspects, here.seen))
     return report
 
@@ -123,7 +122,6 @@ def blame(
 def _survey(source: ProgramSource, inputs: Sequence[object], name: str) -> _Program:
     """Return the program here, without its allowance."""
     file = opened(source)
-    info = next(one for one in file.program.info()["methods"] if one["name"] == name)
     replay = Replay(file, inputs, name)
     allowance = Allowance(replay)
     outputs, _ = replay.run()
@@ -133,7 +131,7 @@ def _survey(source: ProgramSource, inputs: Sequence[object], name: str) -> _Prog
     if whole is not None:
         seconds[""] = whole.duration_ns / 1e9
     seen = EventPlaces(trace.events)
-    expected = Expected.of(info, outputs)
+    expected = Expected.of(replay.info, outputs)
     return _Program(allowance, replay.places(), outputs, expected, seconds, seen, [])
 
 
@@ -211,7 +209,7 @@ def _report(
 ) -> BlameReport:
     fault, reason = _verdict.decide(evidence)
     rows = [*_output_rows(runs, evidence, here, eager), *_node_rows(evidence, judged, here)]
-    leaving = next((node for node in evidence.nodes if not node.is_right), None)
+    leaving = evidence.leaving
     first: str | None = None
     suspects: tuple[str, ...] = ()
     if fault in ("export", "lowering") and evidence.payload is not None:

@@ -65,7 +65,7 @@ class OutputError:
     """`limit` is what the device's arithmetic allows."""
     reason: str = ""
     pattern: str = ""
-    """How a wrong output differs from the expected one (`signatures.py`)."""
+    """Pattern of a wrong output, in words (`signatures.py`)."""
 
 
 def judge_outputs(
@@ -169,6 +169,11 @@ class Evidence:
         return [part for part in parts if part]
 
     @property
+    def leaving(self) -> Departure | None:
+        """The first node at which the device leaves the program; None without one."""
+        return next((node for node in self.nodes if not node.is_right), None)
+
+    @property
     def wrong(self) -> list[int]:
         """Runs with an output beyond the allowance."""
         return [
@@ -185,7 +190,7 @@ def decide(evidence: Evidence) -> tuple[Fault, str]:
     if payload is not None and payload.verdict == "differ":
         first = payload.first
         return ("export" if first is not None and first.where == EXPORT else "lowering"), ""
-    if wrong or not rows and any(not node.is_right for node in evidence.nodes):
+    if wrong or not rows and evidence.leaving is not None:
         return "device", ""
     verdict = verdicts.combined(row.verdict for row in rows)
     if rows and verdict != "match":

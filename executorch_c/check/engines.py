@@ -17,7 +17,7 @@ import numpy as np
 
 from executorch_c._core import Method, TensorInfo
 from executorch_c._files import is_package
-from executorch_c._programs import ProgramFile
+from executorch_c._programs import ProgramFile, method_info
 from executorch_c._render import text as _text
 from executorch_c.check import official, official_blame
 from executorch_c.check.flows import FLOWS
@@ -359,7 +359,7 @@ def _needs(source: ProgramFile | None, method: str) -> frozenset[str]:
     """Return the names of a method's operators. Raises Unavailable for delegates that the official
     runtime cannot run here."""
     assert source is not None
-    [info] = [one for one in source.program.info()["methods"] if one["name"] == method]
+    info = method_info(source.program, method)
     foreign = sorted({use["id"] for use in info["delegates"]} - DELEGATES)
     if foreign:
         raise Unavailable(f"it has no {foreign[0]} here")

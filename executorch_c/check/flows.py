@@ -273,22 +273,21 @@ ARM_PRECISIONS = (
 need."""
 
 
-def arm_rows() -> Iterator[tuple[str, str, str]]:
-    """Yield the names of the integer flows, TOSA specifications and functions of the precision."""
-    for target, _, spec, plain, *_ in ARM_TARGETS:
-        for name, _, config, extension in ARM_PRECISIONS:
-            full = spec if extension in spec else spec + extension
-            yield target if name == plain else f"{target}-{name}", full, config
+def arm_rows() -> Iterator[tuple[str, str, str, tuple[Any, ...], str]]:
+    """Yield the name of each integer flow, its TOSA specification and function of the precision,
+    its row of ARM_TARGETS and the description of the precision."""
+    for row, (name, values, config, extension) in product(ARM_TARGETS, ARM_PRECISIONS):
+        target, _, spec, plain, *_ = row
+        full = spec if extension in spec else spec + extension
+        yield target if name == plain else f"{target}-{name}", full, config, row, values
 
 
 def _arm_flows() -> Iterator[Flow]:
     """Yield the integer flows of each device of Arm, in each precision."""
-    rows = product(ARM_TARGETS, ARM_PRECISIONS)
-    for (flow, spec, config), (target, precision) in zip(arm_rows(), rows, strict=True):
-        _, about, _, _, partitioner, packages = target
+    for flow, spec, config, (_, about, _, _, partitioner, packages), values in arm_rows():
         yield Flow(
             flow,
-            f"PT2E: {precision[1]}, {about}; interpreted on the CPU",
+            f"PT2E: {values}, {about}; interpreted on the CPU",
             partitioner(spec),
             _arm_quantizer(spec, config),
             has_guards=False,

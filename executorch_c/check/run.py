@@ -195,7 +195,7 @@ class Check:
 
     def _kept(self, case: CallSequence, row: CheckedCase, expected: list[list[Any]]) -> CheckedCase:
         """Keep a case for the measurement of power: of many real ones that match, the first. Return
-        its row; that of another one without the inputs, which are read again from their file."""
+        its row; the row of another case has no inputs, which are read again from its file."""
         values = [value for each in (*row.inputs, *expected) for value in each]
         self._kept_bytes += sum(getattr(value, "nbytes", 0) for value in values)
         if case.kind != "real" or not row.ok or self._kept_bytes <= MAX_KEPT_BYTES:

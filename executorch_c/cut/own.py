@@ -56,7 +56,7 @@ class OwnNodes:
             given = [self._input(node, output) for node in part.inputs]
             known = [one for one in given if one is not None]
             if len(known) == len(given):
-                program = self._program(part, known, output)
+                program = self._program(known, output)
                 if program is not None:
                     yield part, program
             part = self._larger(part, given)
@@ -110,7 +110,7 @@ class OwnNodes:
 
     # ---- programs --------------------------------------------------------------------------
 
-    def _program(self, part: Part, given: Sequence[Given], output: Computed) -> bytes | None:
+    def _program(self, given: Sequence[Given], output: Computed) -> bytes | None:
         """Return the program of the nodes between values; None if it does not compute in the
         failing call what they did."""
         ends = {one.id for one in given if isinstance(one, Computed)}

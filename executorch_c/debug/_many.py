@@ -13,7 +13,7 @@ from executorch_c._arrays import as_array
 from executorch_c._core import Error
 from executorch_c._eager_caches import empty_caches
 from executorch_c._input_sets import InputCase, InputSet, Source, input_set, is_set
-from executorch_c._programs import ProgramSource, method_of, name_in, opened
+from executorch_c._programs import ProgramSource, method_info, method_of, name_in, opened
 from executorch_c.compare.metrics import measure_size
 from executorch_c.compare.requiring import settled
 from executorch_c.debug.report import ErrorReport, ReportedCase
@@ -35,8 +35,7 @@ def calls(cases: InputSet, program: ProgramSource, method: str) -> Iterator[tupl
     """Yield the name and the arguments of each case."""
     source = opened(program)
     name = name_in(source, method)
-    methods = source.program.info()["methods"]
-    about = next(one for one in methods if one["name"] == name)
+    about = method_info(source.program, name)
     for case in cases.checked(lambda case: case.for_program(about)):
         yield case.name, _arguments(case, about)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from executorch_c.compare import costs
 from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.inspect.where import id_of
 
@@ -30,9 +30,7 @@ def _of(
 
 def decibel(error: ErrorMetrics) -> float:
     """Return the signal-to-noise ratio of an error in decibel: infinite without one."""
-    if 0 < error.relative < math.inf:
-        return -20 * math.log10(error.relative)
-    return {0.0: math.inf, math.inf: -math.inf}.get(error.relative, math.nan)
+    return 2 * costs.decibel(error.relative)  # its square is the noise
 
 
 class DrawsNodes:

@@ -89,7 +89,7 @@ def draw_explained(
 ) -> None:
     """Set the graphs of a report of `explain`. They are read here, so that the report does not keep
     the model. `seen` are the places of the program's events."""
-    object.__setattr__(report, "_seen", seen)  # works for frozen classes
+    report.set_event_places(seen)
     edge = fx_view(EDGE, model.program, model.nodes)
     eager = None if model.source is None else fx_view(EAGER, model.source, model.source.graph.nodes)
     before = {
@@ -262,7 +262,7 @@ def draw_compared(
 ) -> None:
     """Set the graphs of a report of two programs, or of a program compared with itself. `seen` are
     the places of the events of both."""
-    object.__setattr__(report, "_seen", seen[-1])  # works for frozen classes
+    report.set_event_places(seen[-1])
 
     def make() -> GraphPage:
         views = [

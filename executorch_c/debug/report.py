@@ -251,7 +251,6 @@ class ErrorReport(DrawsNodes, JudgedReport[NodeError]):
     """The graph of the reference and the nodes of each row (`debug.places.Places`), of reports of
     explain that differ."""
     _seen: ClassVar[EventPlaces | None] = None
-    """The places of the rows' events inside delegates, of the second of two programs."""
     SOME: ClassVar[str] = "nodes: the first that is off and those with the largest errors"
     """Description of the rows of `shown`."""
 
@@ -268,8 +267,12 @@ class ErrorReport(DrawsNodes, JudgedReport[NodeError]):
         report.set_origins(**self._origins)
         if self._drawing.make is not None:
             report.set_graph(self._drawing.make)
-        object.__setattr__(report, "_seen", self._seen)  # works for frozen classes
+        report.set_event_places(self._seen)
         return report
+
+    def set_event_places(self, seen: EventPlaces | None) -> None:
+        """Set the places of the rows' events inside delegates, of the second of two programs."""
+        object.__setattr__(self, "_seen", seen)  # works for frozen classes
 
     def overlays(self, nodes: Iterable[Node]) -> Sequence[Overlay]:
         """Return the verdicts and errors of nodes; of two programs, on the second's graph."""

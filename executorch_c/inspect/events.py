@@ -79,13 +79,13 @@ def _figures(event: Event) -> Iterator[tuple[str, float]]:
     if ranges:
         wrong = sum(one.nan + one.positive + one.negative for one in ranges)
         yield NOT_FINITE, float(wrong)
-    means = [_mean(value.data) for value in event.outputs if hasattr(value.data, "shape")]
-    means = [(total, count) for total, count in means if count]
-    if ranges and means:
-        yield "mean", sum(total for total, _ in means) / sum(count for _, count in means)
+    sums = [_finite_sum(value.data) for value in event.outputs if hasattr(value.data, "shape")]
+    count = sum(number for _, number in sums)
+    if ranges and count:
+        yield "mean", sum(total for total, _ in sums) / count
 
 
-def _mean(array: Any) -> tuple[float, int]:
+def _finite_sum(array: Any) -> tuple[float, int]:
     """Return the sum and the number of the finite elements of an array."""
     import numpy as np
 

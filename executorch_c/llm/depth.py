@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from executorch_c._programs import method_info
 from executorch_c.inspect.families import short
 from executorch_c.llm.signature import integer
 
@@ -46,7 +47,7 @@ def _is_list(module: Any) -> bool:
 
 def _attentions(runner: TextRunner, method: str) -> int:
     """Return the number of attentions of a method, in its operators and delegates."""
-    [info] = [one for one in runner.program.info()["methods"] if one["name"] == method]
+    info = method_info(runner.program, method)
     own = sum(row["calls"] for row in info["operators"] if ATTENTION.search(short(row["name"])))
     return own + sum(_inside(runner, info, index) for index in range(len(info["delegates"])))
 
