@@ -102,7 +102,7 @@ EXPECTED: dict[object, str] = {
     seconds: "a number of seconds",
     numbers: "numbers, such as 0.5,1",
 }
-"""What types expect, for texts that are none."""
+"""Values that each type expects, for its error message."""
 
 
 def _windows(text: str) -> int | list[int | None] | None:

@@ -23,7 +23,7 @@ MAX_STARTS = 3
 
 
 class Result(Protocol):
-    """What a set of layers in float reaches."""
+    """Result of a set of layers in float."""
 
     @property
     def noise(self) -> float: ...
@@ -57,7 +57,7 @@ class Search:
         return len(self.known) >= self.max_sets
 
     def result(self, names: Iterable[str]) -> Result:
-        """Return what layers in float reach, with those that they cover."""
+        """Return the result of layers in float, and of those that they cover."""
         kept = self.closed(names)
         if kept not in self.known:
             self._say(len(self.known), max(self.max_sets, len(self.known) + 1))

@@ -168,7 +168,7 @@ class Simulation:
         kinds: dict[int, tuple[object, ...]] = {}
         for place, group in groups.items():
             members.setdefault(group, {})[place[0] if isinstance(place, tuple) else place] = None
-            if hasattr(specs[place], "quant_min"):  # no shared one, which has that of its group
+            if hasattr(specs[place], "quant_min"):  # a shared specification has its group's
                 kinds[group] = _kind(specs[place])
         keys = {
             place: (frozenset(members[group]), kinds[group])

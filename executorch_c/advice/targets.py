@@ -33,7 +33,7 @@ def _requirement(text: str) -> str:
 
 @dataclass(frozen=True)
 class Reached:
-    """What outputs reach: the figures of the targets, and the noise."""
+    """Figures of outputs: of each target, and the noise."""
 
     rows: tuple[Row, ...]
     """A target on an output, over all cases: the worst value, or the share in all rows."""
@@ -62,8 +62,8 @@ class Reached:
 def reached(
     targets: Policies, outputs: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]
 ) -> Reached:
-    """Return what the outputs of cases reach, of the expected ones. Raises ValueError for another
-    number of outputs, and for a target on an unknown one."""
+    """Return the figures of the outputs of cases beside the expected ones. Raises ValueError for
+    another number of outputs, and for a target on an unknown one."""
     values, noises = [], []
     for number, (actual, exact) in enumerate(zip(outputs, expected, strict=True)):
         a, e = ([as_array(one) for one in each] for each in (actual, exact))

@@ -4,7 +4,7 @@
 in the form of `results.md`. A target is the SQNR with all layers quantised, and some dB more.
 
 Brute force tries all sets in the quantised graph in eager, smaller ones first; that this graph is
-the converted one bit by bit is tested in `test_simulation.py`. The program of the search's set is
+the converted one bit by bit is tested in `test_advise.py`. The program of the search's set is
 exported by the flow, and reaches the target here.
 """
 
