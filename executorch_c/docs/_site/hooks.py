@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parents[1]
+EXAMPLES = DOCS.parent / "examples"
 ROOT = DOCS.parents[1]
 INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.M)
-LINK = re.compile(r"\[([^\]]+)\]\((?!\w+://)([^)#\s]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"\[([^\]]+)\]\((?!\w+://)([^)#\s]+)(#[^)\s]*)?\)(?!\{: download)")
 CODE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 WIDTH = "90"
 log = logging.getLogger("mkdocs.hooks.executorch_c")
@@ -57,8 +58,8 @@ def linked(text: str, folder: Path, page: Path) -> str:
 
 def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
     """Return the Markdown of a page with its includes and with links that work on the site."""
-    if page.file.generated_by:
-        return markdown
+    if page.file.generated_by:  # of a notebook
+        return linked(markdown, EXAMPLES, DOCS / page.file.src_uri)
     source = Path(page.file.abs_src_path)
 
     def included(match: re.Match[str]) -> str:
