@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from executorch_c.rewrite import coreml, mlx, native, tosa, vulkan, xnnpack
+from executorch_c.rewrite import coreml, mlx, native, tosa, vgf, vulkan, xnnpack
 from executorch_c.rewrite.outputs import Writer
 
 WRITERS: Mapping[str, Writer] = {
@@ -16,6 +16,7 @@ WRITERS: Mapping[str, Writer] = {
     "MLXBackend": mlx.with_outputs,
     "NativeBackend": native.with_outputs,
     "TOSABackend": tosa.with_outputs,
+    "VgfBackend": vgf.with_outputs,
     "VulkanBackend": vulkan.with_outputs,
     "XnnpackBackend": xnnpack.with_outputs,
 }

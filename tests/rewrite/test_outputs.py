@@ -23,6 +23,7 @@ PROGRAMS = [
     *(BACKENDS / "vulkan_programs" / f"{name}.pte" for name in ("cnn_fp16", "mlp_dyn", "mlp_w4")),
     *(BACKENDS / "coreml_programs" / f"{name}.pte" for name in ("cnn_fp16", "mlp_dyn", "mlp_int8")),
     *(BACKENDS / "tosa_programs" / f"{name}.pte" for name in ("mlp_fp", "cnn_int8")),
+    *(BACKENDS / "tosa_programs" / f"vgf_{name}.pte" for name in ("mlp_fp", "cnn_int8")),
     *(BACKENDS / "native_programs" / f"{name}.pte" for name in ("attention", "cnn")),
     *(BACKENDS / "mlx_programs" / f"{name}.pte" for name in ("cnn", "decoder", "packed_4w")),
 ]
