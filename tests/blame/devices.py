@@ -81,8 +81,16 @@ Fault = Callable[[np.ndarray], None]
 class Device:
     """Runs a program with an arithmetic, and a fault at a place."""
 
-    def __init__(self, program: Program, arithmetic: Arithmetic, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        program: Program,
+        arithmetic: Arithmetic,
+        rng: np.random.Generator,
+        habit: Fault | None = None,
+    ) -> None:
         self.program = program
+        self.habit = habit
+        """What it does to each result, without being at fault."""
         self.method = program.load_method("forward", delegate_at_load=False)
         self.arithmetic, self.rng = arithmetic, rng
         view = View(program, "forward")
@@ -117,6 +125,8 @@ class Device:
             counts[place] += 1
             if array.size and array.flags.writeable:  # not a view of an input
                 self._round(place, result.name, array)
+                if self.habit is not None:
+                    self.habit(array)
                 if fault is not None and place == fault[0]:
                     fault[1](array)
             values[place] = array.copy()

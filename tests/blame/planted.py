@@ -174,13 +174,13 @@ def _fault(
         if kind == "halved" and rng.random() < 0.5:  # not the last: the one before a softmax, say
             place = str(rng.choice(places[-4:]))
         run = device.run(inputs, (place, fault))
-        size = _change(clean, run)
+        size = change_of(clean, run)
         if size >= shown:
             return place, fault, size
     return None
 
 
-def _change(clean: Run, run: Run) -> float:
+def change_of(clean: Run, run: Run) -> float:
     """Return the largest change of an output, in parts of its RMS."""
     largest = 0.0
     for a, b in zip(clean.outputs, run.outputs, strict=True):
