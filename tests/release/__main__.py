@@ -52,15 +52,18 @@ def changed_programs(other: environment.Environment, release: str, keep: bool) -
 def changed_examples(other: environment.Environment, names: Sequence[str]) -> Iterator[Change]:
     """Yield a row for each flow and example that runs with this release, but not with the other;
     of a row that only the other has, if it does not run; and known rows of those that neither runs.
+
+    This release runs the rows that do not run with the other one.
     """
-    before, _ = environment.here().examples(environment.progress, names)
     after, missing = other.examples(environment.progress, names)
     if missing:
         yield Change("examples", "examples.py", "fault", missing)
-    for name, result in after.items():
-        if result != "ok":
-            same = before.get(name, "ok") != "ok"
-            yield Change("examples", name, "not run by either" if same else "fault", result)
+    unknown = dict.fromkeys(() if missing else sorted({*names} - {*after}), "no such row")
+    faults = {name: result for name, result in after.items() if result != "ok"} | unknown
+    before, _ = environment.here().examples(environment.progress, [*faults]) if faults else ({}, "")
+    for name, result in faults.items():
+        same = before.get(name, "ok") != "ok"
+        yield Change("examples", name, "not run by either" if same else "fault", result)
 
 
 def found(

@@ -92,7 +92,9 @@ def child(name, run, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tree", help="a built tree of this repository")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="rows; default: all")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="rows, where there are such; default: all"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     sys.path.append(args.tree)
@@ -102,7 +104,7 @@ def main():
     out = os.dup(1)
     os.dup2(2, 1)  # what flows print
     table = rows()
-    for name in args.names or table:
+    for name in filter(table.__contains__, args.names or table):
         if (process := os.fork()) == 0:
             child(name, table[name], out)
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])

@@ -115,6 +115,34 @@ def test_a_script_that_ends_early_is_said(tmp_path: Path) -> None:
     assert "reached its time limit" in script(tmp_path, "exit 124").export(tmp_path, texts.append)
 
 
+def test_examples_run_here_where_they_do_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of both, of which the second runs here, and one that neither has."""
+    rows = {"flow a": "ok", "flow b": "no", "flow c": "no", "example D": "no"}
+    printed = "".join(rf"{name}\t{result}\n" for name, result in rows.items())
+    there = script(tmp_path, f"printf '{printed}'")
+    asked: list[list[str]] = []
+
+    class Here:
+        def examples(self, say: Any, names: list[str]) -> tuple[dict[str, str], str]:
+            asked.append(names)
+            return {"flow b": "ok", "flow c": "no"}, ""
+
+    monkeypatch.setattr(command.environment, "here", Here)
+    found = [(row.name, row.what) for row in command.changed_examples(there, ())]
+    assert found == [
+        ("flow b", "fault"),
+        ("flow c", "not run by either"),
+        ("example D", "fault"),
+    ]
+    assert asked == [["flow b", "flow c", "example D"]]
+    [row] = list(command.changed_examples(script(tmp_path, "true"), ["flow x"]))
+    assert (row.name, row.what, row.detail) == ("flow x", "fault", "no such row")
+    runs = script(tmp_path, "printf 'flow a\\tok\\n'")
+    assert not list(command.changed_examples(runs, ()))
+
+
 def test_a_silent_process_is_ended(tmp_path: Path) -> None:
     """The processes that it started, too."""
     rows = streamed(["sh", "-c", f"echo one; (sleep 3; touch {tmp_path}/late) & wait"], 0.5)
