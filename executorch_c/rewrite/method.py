@@ -104,7 +104,7 @@ class Rewriter:
     def instruction(self, point: Point) -> int:
         """Make the result of an instruction an output."""
         if not self.is_cut:
-            self._kept(point.value, point, self.view.steps[point.at])
+            self.places.keep(self._lasting(point.value, point, self.view.steps[point.at]))
         return self.add(point.value)
 
     def opened(self, step: Instruction) -> tuple[int, str, DelegateInside, Writer]:
@@ -132,6 +132,11 @@ class Rewriter:
         call = self.call_of(step)
         places = {v["id"]: v["argument"] for v in inside["values"] if v["argument"] is not None}
         values = [p.value for p in points if self.is_cut or p.value not in places]
+        kept = {
+            p.value: self._lasting(call["args"][places[p.value]], p, step)
+            for p in points
+            if p.value not in values
+        }
         nodes = needed(inside, values) if self.is_cut else None
         if backend in QUANTIZED:
             with self._readable(number):
@@ -146,7 +151,8 @@ class Rewriter:
                 new.append(self.tensor(point, inside))
                 slots.append(new[-1])
             else:
-                slots.append(self._kept(call["args"][places[point.value]], point, step))
+                slots.append(kept[point.value])
+                self.places.keep(slots[-1])
         arguments = list(call["args"])
         if self.is_cut:
             written = {value for row in inside["nodes"] for value in row["outputs"]}
@@ -177,11 +183,10 @@ class Rewriter:
                 f"the payload of {backend} is damaged, or of another version ({why})"
             ) from None
 
-    def _kept(self, slot: int, point: Point, step: Instruction) -> int:
-        """Give a value of the method a place of its own; return the value."""
-        if self.places.is_overwritten(slot, step.at):
-            raise CannotBeOutput("a later instruction writes to its memory", point.value)
-        self.places.keep(slot)
+    def _lasting(self, slot: int, point: Point, step: Instruction) -> int:
+        """Return a value of the method that nothing overwrites, once it has a place of its own."""
+        if why := self.places.overwriter(slot, step.at):
+            raise CannotBeOutput(why, point.value)
         return slot
 
     def tensor(self, point: Point, inside: Any) -> int:

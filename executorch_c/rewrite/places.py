@@ -87,17 +87,19 @@ class Places:
                 left.append(other)
         return group
 
-    def is_overwritten(self, index: int, at: int) -> bool:
-        """Return True if, once instruction `at` has written a tensor, another one writes to the
-        same memory during the tensor's life: its value cannot be an output of the method."""
+    def overwriter(self, index: int, at: int) -> str:
+        """Return what else writes to the memory of a tensor during its life, once instruction `at`
+        has written it or at that instruction; empty: nothing. If something does, the value cannot
+        be an output of the method."""
         if index not in self.times:
-            return any(time > at for time in self.written.get(index, ()))
-        return any(
-            time > at
-            for one in self.group(index)
-            if self._overlap(one, index)
-            for time in self.written.get(one, ())
-        )
+            group = {index}
+        else:
+            group = {one for one in self.group(index) if self._overlap(one, index)}
+        if any(time > at for one in group for time in self.written.get(one, ())):
+            return "a later instruction writes to its memory"
+        if any(at in self.written.get(one, ()) for one in group - {index}):
+            return "another result of its instruction has its memory"
+        return ""
 
     def keep(self, index: int) -> None:
         """Move a tensor and its group to memory that nothing else has."""

@@ -11,6 +11,7 @@ from executorch_c.rewrite import vulkan
 from executorch_c.rewrite.kinds import WRITERS
 from executorch_c.rewrite.method import Rewritten, with_outputs
 from executorch_c.rewrite.points import Computed, computed
+from executorch_c.rewrite.program import ProgramTables
 from tests import plans
 from tests.plans import Plan, build
 
@@ -135,6 +136,25 @@ def test_a_value_whose_memory_is_written_again_is_the_output_of_a_cut(tmp_path: 
     for value in values:
         cut = with_outputs(program, path.read_bytes(), [value.point], cut=True)
         assert_same(cut, [value], run(cut.data, [x]))
+
+
+def test_results_of_a_delegate_that_share_memory() -> None:
+    """They are no outputs of the whole program, but of cuts."""
+    path = GOLDEN / "xnnpack_clamp.pte"
+    inputs = inputs_of(path)
+    tables = ProgramTables(path.read_bytes(), "forward")
+    places = [tables.plan["values"][i]["val"][1] for i in tables.plan["outputs"][:2]]
+    places[0]["allocation_info"] = places[1]["allocation_info"]
+    data = tables.write()
+    program = executorch_c.load(data)
+    values = computed(program, program.load_method("forward", delegate_at_load=False), inputs)
+    every = with_outputs(program, data, [value.point for value in values], cut=False)
+    assert_same(every, values, run(every.data, inputs))
+    refused = [why for why in every.refusals if why]
+    assert refused == ["another result of its instruction has its memory"] * 2
+    for value in values:
+        cut = with_outputs(program, data, [value.point], cut=True)
+        assert_same(cut, [value], run(cut.data, inputs))
 
 
 def test_values_of_loops_are_left_out() -> None:
