@@ -14,7 +14,8 @@ typedef struct delegate {
   ec_host_program *program;
   ec_backend_node *nodes; /* by instruction; names belong to the payload */
   size_t node_count, input_count, output_count;
-  bool *is_number; /* by input */
+  bool *is_number;   /* by input */
+  int32_t *narrowed; /* by output: see ect_program */
 } delegate;
 
 /* ---- init, describe, destroy ----------------------------------------------------------------- */
@@ -22,9 +23,11 @@ typedef struct delegate {
 static bool copy_names(const ect_program *p, delegate *d) {
   d->nodes = d->host->alloc((p->call_count + 1) * sizeof *d->nodes);
   d->is_number = d->host->alloc(d->input_count + 1);
-  if (!d->nodes || !d->is_number) return false;
+  d->narrowed = d->host->alloc((d->output_count + 1) * sizeof *d->narrowed);
+  if (!d->nodes || !d->is_number || !d->narrowed) return false;
   for (size_t i = 0; i < p->call_count; i++) d->nodes[i] = p->calls[i].node;
   for (size_t i = 0; i < d->input_count; i++) d->is_number[i] = p->is_number[i];
+  for (size_t i = 0; i < d->output_count; i++) d->narrowed[i] = p->narrowed[i];
   return true;
 }
 
@@ -104,6 +107,7 @@ void ect_destroy(const ec_backend *self, const ec_host *host, void *handle) {
   host->free(d->bytes.data);
   host->free(d->nodes);
   host->free(d->is_number);
+  host->free(d->narrowed);
   host->free(d);
 }
 
@@ -144,12 +148,26 @@ static uint32_t check_count(const delegate *d, const ect_format *format, ec_host
                        d->input_count, d->output_count, lost ? format->lost_outputs : "");
 }
 
+/* Fails if the payload narrows an output to a dtype that is not the program's: the numbers that
+ * the program would get are not those that the graph computes. */
+static uint32_t check_narrowed(const delegate *d, ec_host_call *call, const ec_backend_arg *outputs) {
+  for (size_t i = 0; i < d->output_count; i++) {
+    const int32_t inner = d->narrowed[i], outer = outputs[i].as.tensor.dtype;
+    if (inner < 0 || outputs[i].kind != EC_BACKEND_TENSOR || outer == inner) continue;
+    return d->host->fail(call, EC_BACKEND_INVALID_PROGRAM,
+                         "output %zu is %s in the program, the payload narrows it to %s", i,
+                         ec_backend_dtype_name(outer), ec_backend_dtype_name(inner));
+  }
+  return EC_BACKEND_OK;
+}
+
 uint32_t ect_execute(const ec_backend *self, const ec_host *host, ec_host_call *call, void *handle,
                      ec_backend_arg *args, size_t count) {
   const delegate *d = handle;
   EC_BACKEND_TRY(check_count(d, self->user, call, count));
   for (size_t i = 0; i < d->input_count; i++)
     if (d->is_number[i]) EC_BACKEND_TRY(show_number(d, call, i, &args[i]));
+  EC_BACKEND_TRY(check_narrowed(d, call, args + d->input_count));
   return host->program_run_nodes(call, d->program, args, count, d->nodes, d->node_count);
 }
 

@@ -74,9 +74,28 @@ static uint32_t add_number(ect_graph *g, uint32_t operand, bool is_output) {
   const int64_t args[] = {is_output ? value : tensor, is_output ? tensor : value};
   ect_add_call(p, is_output ? "aten::scalar_tensor.out" : "aten::_local_scalar_dense", args, 2,
                NULL);
-  if (is_output) ect_add_output(p, tensor);
+  if (is_output) ect_add_output(p, tensor, -1);
   else ect_add_input(p, tensor, true);
   return EC_BACKEND_OK;
+}
+
+static bool is_float(int32_t dtype) {
+  return dtype == EC_DTYPE_FLOAT16 || dtype == EC_DTYPE_BFLOAT16 || dtype == EC_DTYPE_FLOAT32 ||
+         dtype == EC_DTYPE_FLOAT64;
+}
+
+static bool is_unsigned(int32_t dtype) {
+  return dtype == EC_DTYPE_BOOL || dtype == EC_DTYPE_UINT8 || dtype == EC_DTYPE_UINT16 ||
+         dtype == EC_DTYPE_UINT32 || dtype == EC_DTYPE_UINT64;
+}
+
+/* True if a dtype has all numbers of another one. */
+static bool holds(int32_t to, int32_t from) {
+  const size_t room = ec_backend_dtype_size(to), size = ec_backend_dtype_size(from);
+  if (from == EC_DTYPE_BOOL) return true;
+  if (to == EC_DTYPE_BOOL || is_float(to) != is_float(from)) return false;
+  if (is_float(to) || (is_unsigned(from) && !is_unsigned(to))) return room > size;
+  return is_unsigned(to) == is_unsigned(from) && room >= size;
 }
 
 /* Adds an argument of the delegate: a number, or a tensor, perhaps of another dtype than the
@@ -95,7 +114,8 @@ static uint32_t add_argument(ect_graph *g, uint32_t operand, bool is_output) {
   const bool same = o->border_type < 0 || o->border_type == t.dtype;
   const int64_t argument = same ? value : ect_add_like(p, &t, o->border_type);
   if (!same) ect_add_copy(p, is_output ? value : argument, is_output ? argument : value, NULL);
-  if (is_output) ect_add_output(p, argument);
+  const bool is_narrowed = !same && !holds(o->border_type, t.dtype);
+  if (is_output) ect_add_output(p, argument, is_narrowed ? o->border_type : -1);
   else ect_add_input(p, argument, false);
   return EC_BACKEND_OK;
 }

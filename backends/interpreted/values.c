@@ -19,7 +19,8 @@ static void *make_room(ect_program *p, void *items, size_t *room, size_t count, 
 void ect_free(ect_program *p) {
   for (size_t i = 0; i < p->owned_count; i++) p->host->free(p->owned[i]);
   void *const all[] = {p->values, p->tensors, p->constants, p->items,   p->calls,
-                       p->ops,    p->owned,   p->inputs,    p->outputs, p->is_number};
+                       p->ops,    p->owned,   p->inputs,    p->outputs, p->is_number,
+                       p->narrowed};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) p->host->free(all[i]);
   *p = (ect_program){.host = p->host};
 }
@@ -135,8 +136,11 @@ void ect_add_input(ect_program *p, int64_t value, bool is_number) {
   p->inputs[p->input_count++] = value;
 }
 
-void ect_add_output(ect_program *p, int64_t value) {
-  if (GROW(p, outputs, output_room, output_count)) p->outputs[p->output_count++] = value;
+void ect_add_output(ect_program *p, int64_t value, int32_t narrowed) {
+  if (!GROW(p, outputs, output_room, output_count)) return;
+  if (!GROW(p, narrowed, narrowed_room, output_count)) return;
+  p->narrowed[p->output_count] = narrowed;
+  p->outputs[p->output_count++] = value;
 }
 
 size_t ect_add_jump(ect_program *p, int64_t condition) {

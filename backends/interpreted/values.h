@@ -90,10 +90,11 @@ typedef struct ect_program {
   void **owned; /* constants that are not bytes of the payload */
   int64_t *inputs, *outputs; /* numbers of values */
   bool *is_number; /* by input: an int64 tensor of rank 0 that takes a number or one element */
+  int32_t *narrowed; /* by output: its dtype, where that lacks numbers of the graph's; else -1 */
   size_t value_count, tensor_count, constant_count, item_count, call_count, op_count, owned_count,
       input_count, output_count;
   size_t value_room, tensor_room, constant_room, item_room, call_room, op_room, owned_room,
-      input_room, number_room, output_room;
+      input_room, number_room, output_room, narrowed_room;
   uint64_t state_size; /* of the memory that methods share; 0: the plan places state */
   bool failed;
 } ect_program;
@@ -122,7 +123,8 @@ int64_t ect_add_ints(ect_program *p, const int64_t *numbers, size_t count);
 uint32_t ect_add_constant(ect_program *p, const void *data, size_t size);
 /* Adds an argument of the delegate. */
 void ect_add_input(ect_program *p, int64_t value, bool is_number);
-void ect_add_output(ect_program *p, int64_t value);
+/* `narrowed`: see ect_program. */
+void ect_add_output(ect_program *p, int64_t value, int32_t narrowed);
 void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t count,
                   const ec_backend_node *node);
 

@@ -28,6 +28,10 @@ def of_meta(tensor: int, *sizes: int, **changes: Any) -> Change:
     return lambda graph: graph["tensor_meta"][tensor].update({**shape, **changes})
 
 
+def of_output(**changes: Any) -> Change:
+    return lambda graph: graph["tensor_meta"][graph["output_map"][0]["idx"]].update(changes)
+
+
 def replaced(name: str, other: str, /, **fields: Any) -> Change:
     """Put a node of another type in the place of the first of a type."""
 
@@ -72,6 +76,9 @@ MLX_ROWS: list[tuple[str, Change, str]] = [
     ("mlp", of_meta(0, scalar_type=7), "has ScalarType 7"),
     ("mlp", of_meta(0, scalar_type=99), "has ScalarType 99"),
     ("mlp", of_meta(0, dim_order=bytes([1, 0])), "has another dim_order than 0, 1, ..."),
+    ("mlp", of_output(scalar_type=0), "output 0 is float32 in the program, the payload narrows"),
+    ("mlp", of_output(scalar_type=5), "the payload narrows it to float16"),
+    ("mlp", of_output(scalar_type=4), "the payload narrows it to int64"),
     ("mlp", of_node("Addmm", mat1=99), "node 1 (Addmm): tensor 99, the graph has"),
     ("mlp", swap("Addmm", "mat1", "out"), "is read before a node writes it"),
     ("mlp", of_node("Addmm", out=None), "node 1 (Addmm): no field 'out'"),

@@ -39,6 +39,19 @@ def args(name: str, at: int, *ids: int) -> Change:
     return change
 
 
+UINT8, FLOAT16 = 1, 4
+"""Members of VkDataType."""
+
+
+def staged(datatype: int) -> Change:
+    """Let the first output leave the graph in another type."""
+
+    def change(graph: Graph) -> None:
+        graph["values"][graph["output_ids"][0]]["value"][1]["staging_datatype"] = datatype
+
+    return change
+
+
 def value(name: str, at: int, kind: str = "", /, **fields: Any) -> Change:
     """Change fields of a call's argument, or replace it by a value of another kind."""
 
@@ -111,6 +124,8 @@ CNN: list[Row] = [
     (fields(output_ids=[]), "2 arguments, the payload has 1 inputs and 0 outputs"),
     (fields(output_ids=[4]), "shape (1, 3, 16, 16), but the program fixes it to (1,"),
     (fields(output_ids=[0]), "shape (8, 3, 3, 3), but the program fixes it to (1, 16,"),
+    (staged(UINT8), "output 0 is float32 in the program, the payload narrows it to uint8"),
+    (staged(FLOAT16), "output 0 is float32 in the program, the payload narrows it to float16"),
     (fields(output_ids=[99]), "output 0: value 99 does not exist, or has no"),
     (fields(chain=[]), "output 0: value 27 is read before a call computes it"),
     (lambda g: g["chain"].reverse(), "value 20 is read before a call computes it"),
