@@ -2,10 +2,24 @@
 
 import os
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from executorch_c import _selective
 from tests import ROOT, build_core, kept, process
+
+
+SANITIZED = "-O1 -fsanitize=address,undefined -fno-sanitize-recover"
+BUILD_SECONDS = 1800
+
+
+def build_small(folder: Path, names: Collection[str], kept: Collection[str], flags: str) -> None:
+    """Build a small library with operators and dtypes."""
+    needs = _selective.SelectedOperators(frozenset(names), frozenset(kept), frozenset())
+    _selective.write(folder, ROOT / "csrc", needs)
+    options = (f"SELECT={folder}", f"BUILD={folder}/objects", f"CFLAGS={flags}", "selective")
+    process.run("make", "-s", "-j2", "-C", ROOT / "csrc", *options, timeout=BUILD_SECONDS)
 
 
 def install(prefix: Path) -> None:

@@ -10,10 +10,10 @@ import torch
 
 import executorch_c
 from executorch_c import _selective, cli
-from executorch_c._selective import SelectedOperators
 from tests import exports, process
-from tests.api import c_library
+from tests.api import c_library, small_models
 from tests.kernels import rows as kernel_rows
+from tests.models import zoo
 from tests.plans import Plan, build, schema
 
 exir = pytest.importorskip("executorch.exir")
@@ -145,18 +145,10 @@ def test_faults_are_one_sentence(
         _selective.rows_of(c_library.ROOT / "csrc", {"my::op.out", "aten::add.out"})
 
 
-def build_library(folder: Path, names: set[str], kept: set[str], flags: str) -> None:
-    """Build a library with operators and dtypes."""
-    needs = SelectedOperators(frozenset(names), frozenset(kept), frozenset())
-    _selective.write(folder, c_library.ROOT / "csrc", needs)
-    options = (f"SELECT={folder}", f"BUILD={folder}/objects", f"CFLAGS={flags}", "selective")
-    process.run("make", "-s", "-j2", "-C", c_library.ROOT / "csrc", *options, timeout=900)
-
-
 def test_a_loop_that_the_library_lacks_is_an_error(tmp_path: Path) -> None:
     """The operators compute in int64, which no table of the library has."""
     names = ("aten::eq.Scalar_out", "aten::remainder.Scalar_out")
-    build_library(tmp_path, {*names}, {"int32", "bool"}, "-O0")
+    c_library.build_small(tmp_path, {*names}, {"int32", "bool"}, "-O0")
     for name, out in zip(names, ("bool", "int32"), strict=True):
         plan = Plan()
         x, y = plan.input((4,), "int32"), plan.output((4,), out)
@@ -173,12 +165,19 @@ def test_operators_compute_as_eager_with_the_dtypes_that_a_library_keeps(tmp_pat
     day = date.today().toordinal()
     names = {*kernel_rows.tables()}
     kept = {*_selective.promoted(DTYPES[day % len(DTYPES)].split())}
-    flags = "-O1 -fsanitize=address,undefined -fno-sanitize-recover"
-    build_library(tmp_path, names, kept, flags)
+    c_library.build_small(tmp_path, names, kept, c_library.SANITIZED)
     chosen = sorted(names)[day % PARTS :: PARTS]
     command = ("-m", "tests.api.small_rows", tmp_path, ",".join(kept), *chosen)
     done = process.python(*command, cwd=c_library.ROOT, timeout=900)
     assert not done.stdout, done.stdout
+
+
+@pytest.mark.sweep(29)
+@pytest.mark.parametrize("flow", zoo.FLOWS)
+@pytest.mark.parametrize("name", zoo.names())
+def test_models_run_with_sanitizers(tmp_path: Path, name: str, flow: str) -> None:
+    """In a library with their operators and dtypes; `small_models` runs all of them."""
+    assert not [*small_models.faults(tmp_path, [(name, flow)])]
 
 
 @pytest.mark.parametrize("device", schema.DeviceType)
