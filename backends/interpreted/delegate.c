@@ -150,7 +150,8 @@ static uint32_t check_count(const delegate *d, const ect_format *format, ec_host
 
 /* Fails if the payload narrows an output to a dtype that is not the program's: the numbers that
  * the program would get are not those that the graph computes. */
-static uint32_t check_narrowed(const delegate *d, ec_host_call *call, const ec_backend_arg *outputs) {
+static uint32_t check_narrowed(const delegate *d, ec_host_call *call,
+                               const ec_backend_arg *outputs) {
   for (size_t i = 0; i < d->output_count; i++) {
     const int32_t inner = d->narrowed[i], outer = outputs[i].as.tensor.dtype;
     if (inner < 0 || outputs[i].kind != EC_BACKEND_TENSOR || outer == inner) continue;
