@@ -42,7 +42,8 @@ def check_cases(case: Case, cases: int) -> None:
 
 
 def run(case: Case, chosen: Iterable[int], seconds: float) -> tuple[Counter[str], int]:
-    """Run cases until the time is over; return counts by outcome, and the number after the last."""
+    """Run cases until the time is over, or SIGINT comes; return counts by outcome, and the number
+    after the last."""
     started, counts, number = time.monotonic(), Counter[str](), 0
     for number in chosen:
         try:
@@ -50,6 +51,8 @@ def run(case: Case, chosen: Iterable[int], seconds: float) -> tuple[Counter[str]
         except Exception:
             counts["findings"] += 1
             print(f"case {number}:\n{traceback.format_exc()}", flush=True)
+        except KeyboardInterrupt:
+            return counts, number
         if time.monotonic() - started > seconds:
             break
     return counts, number + 1
