@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy
 from setuptools import Extension, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.egg_info import write_entries, write_pkg_info
@@ -24,7 +25,7 @@ from setuptools.errors import CompileError
 ROOT = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT / "csrc"), str(ROOT / "backends" / "xnnpack")]
 import ninja_build
-from get_xnnpack import Library, XnnpackError, find
+from get_xnnpack import Library, XnnpackError, find, is_pinned, sbom
 
 SANITIZE = os.environ.get("EXECUTORCH_C_SANITIZE", "")
 XNNPACK = os.environ.get("EXECUTORCH_C_XNNPACK", "1") != "0"
@@ -130,10 +131,24 @@ class BuildExt(build_ext):
             shutil.copyfile(path, package / name)
 
 
+class BdistWheel(bdist_wheel):
+    """bdist_wheel with a bill of materials (PEP 770)."""
+
+    def egg2dist(self, egginfo_path: str, distinfo_path: str) -> None:
+        super().egg2dist(egginfo_path, distinfo_path)
+        about = self.distribution.metadata
+        name, version = about.get_name(), about.get_version()
+        parts = sbom.components(is_pinned()) if XNNPACK else []
+        text = sbom.document(name, version, about.license_expression, parts)
+        folder = Path(distinfo_path, "sboms")
+        folder.mkdir()
+        (folder / f"{name}.cdx.json").write_text(text, encoding="utf-8")
+
+
 HEADERS = ["executorch_c.include", "executorch_c.include.executorch_c"]
 setup(
     packages=[*find_packages(include=["executorch_c*"]), *HEADERS],
     ext_modules=extensions(),
-    cmdclass={"build_py": BuildPy, "build_ext": BuildExt},
+    cmdclass={"bdist_wheel": BdistWheel, "build_ext": BuildExt, "build_py": BuildPy},
     options={"bdist_wheel": {"py_limited_api": "cp312"}} if STABLE else {},
 )

@@ -20,7 +20,7 @@ from get_xnnpack.recipe import build, cached
 from get_xnnpack.library import Library, load
 from get_xnnpack.log import Log, XnnpackError
 
-__all__ = ["Library", "Log", "XnnpackError", "find"]
+__all__ = ["Library", "Log", "XnnpackError", "find", "is_pinned"]
 
 SYSTEM = (Path("/usr/local"), Path("/usr"))
 HELP = """XnnpackBackend cannot be built: {why}
@@ -39,6 +39,11 @@ def find(log: Log | None = None) -> Library:
         return installed(log) or built(log)
     except XnnpackError as error:
         raise XnnpackError(HELP.format(why=error)) from None
+
+
+def is_pinned() -> bool:
+    """Return whether `find()` returns a build of the pinned sources."""
+    return not os.environ.get("XNNPACK_ROOT") and installed(Log()) is None
 
 
 def installed(log: Log) -> Library | None:

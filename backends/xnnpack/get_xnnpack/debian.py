@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from get_xnnpack.log import Log, XnnpackError
@@ -45,6 +45,9 @@ class Package:
     name: str
     version: str
     sha256: dict[str, str]
+    license: str = field(repr=False)  # not part of the recipe's digest, as the next
+    upstream: str = field(repr=False)
+    """Owner and name of the repository on GitHub."""
 
     @property
     def is_source(self) -> bool:
