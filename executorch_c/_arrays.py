@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c import _extras
+from executorch_c._paths import writing
 
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
@@ -64,5 +65,5 @@ def _from_torch(tensor: Any) -> Any:
 def write_arrays(path: FilePath, kind: str, values: Sequence[Any]) -> None:
     """Write an .npz file with input_0, input_1, ... (for the kind "input"); None is skipped."""
     named = {f"{kind}_{i}": np.asarray(v) for i, v in enumerate(values) if v is not None}
-    with open(path, "wb") as file:  # savez would append .npz to a path
+    with writing(path, "wb") as file:  # savez would append .npz to a path
         np.savez(file, **named)  # type: ignore[arg-type]

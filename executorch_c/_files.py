@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from executorch_c._core import Error
+from executorch_c._paths import reading
 
 BUNDLED = b"BP08"
 """Identifier of a .bpte, at byte 4."""
@@ -18,7 +19,7 @@ PACKAGE = b"PK\3\4"
 def _head(source: object) -> bytes:
     """Return the first 8 bytes of a file or buffer; empty if they cannot be read twice."""
     if isinstance(source, (str, os.PathLike)):
-        with open(source, "rb") as file:
+        with reading(source) as file:
             return file.read(8)
     if hasattr(source, "read"):
         stream = cast(Any, source)

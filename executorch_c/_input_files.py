@@ -23,6 +23,7 @@ import numpy as np
 
 from executorch_c import _extras
 from executorch_c._arrays import Array, dtype_of
+from executorch_c._paths import reading
 from executorch_c._render import text as _text
 
 try:
@@ -128,7 +129,7 @@ def read_arrays(path: str) -> Arrays:
 
 def _read_file(path: str, is_outline: bool) -> Arrays:
     """Return the arrays of a file, or their outlines."""
-    with open(path, "rb") as file, _damaged(path):
+    with reading(path) as file, _damaged(path):
         is_zip = file.read(2) == b"PK"
         file.seek(0)
         if not is_zip:

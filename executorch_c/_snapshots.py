@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import tempfile
 import zipfile
@@ -24,6 +23,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._input_files import read_arrays
+from executorch_c._paths import write_bytes
 from executorch_c._render import text as _text
 from executorch_c.compare.policies import METRICS
 
@@ -64,14 +64,7 @@ def write(path: Path, data: bytes) -> bool:
     if path.is_file() and path.read_bytes() == data:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_bytes(path, data)
     return True
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO, cast
 
 
@@ -53,8 +53,14 @@ def outputs() -> Iterator[None]:
     After the block, standard error has a line about a full disk. A reader that has seen enough
     (`| head`) is no error. A stream that is closed (`>&-`) is the null device.
     """
-    with open(os.devnull, "w", encoding="utf-8") as null:
-        out, err = OutputFile(sys.stdout or null), OutputFile(sys.stderr or null)
+    with ExitStack() as stack:
+
+        def taken(stream: TextIO | None) -> OutputFile:
+            return OutputFile(
+                stream or stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+            )
+
+        out, err = taken(sys.stdout), taken(sys.stderr)
         with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
             try:
                 yield

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from executorch_c._core import Method, Program, Runtime, _read_bundled
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._eager_caches import cache_for
 from executorch_c._files import named_after
+from executorch_c._paths import read_bytes, write_bytes
 from executorch_c._render import text as _text
 from executorch_c.compare.arrays import MismatchError, compare_flat
 from executorch_c.compare.comparison import Comparison
@@ -261,9 +262,7 @@ class BundledProgram:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the .bpte file. Raises the exceptions of to_bytes."""
-        data = self.to_bytes()
-        with open(fspath(path), "wb") as file:
-            file.write(data)
+        write_bytes(path, self.to_bytes())
 
     def __repr__(self) -> str:
         counts = [_text.plural(len(rows), "case") + f" of '{n}'" for n, rows in self._cases.items()]
@@ -279,8 +278,7 @@ def _run(method: Method, case: TestCase) -> list[Output]:
 def _bytes_of(source: Data) -> bytes:
     """Return the content of a file or buffer."""
     if isinstance(source, (str, PathLike)):
-        with open(fspath(source), "rb") as file:
-            return file.read()
+        return read_bytes(source)
     data = source.read() if hasattr(source, "read") else source
     return data if isinstance(data, bytes) else bytes(memoryview(data))
 

@@ -369,9 +369,10 @@ class _Reports:
         node.user_properties.append(("pte_report", name))
 
     def _write(self, name: str, text: str) -> None:
+        from executorch_c._paths import write_text
+
         os.makedirs(self.folder, exist_ok=True)
-        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
-            file.write(text)
+        write_text(os.path.join(self.folder, name), text)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the metrics of a test; for tests of workers, in the main process."""

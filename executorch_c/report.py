@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from executorch_c import __version__, _extras
+from executorch_c._paths import write_text, writing
 from executorch_c._render import figures as _figures
 from executorch_c._render import html, json
 from executorch_c._render import text as _text
@@ -240,7 +241,8 @@ class Report:
         """
         ending = f".{format.lstrip('.')}" if format else Path(path).suffix.lower()
         if ending in PICTURES and self.PLOTS:
-            self.plot().savefig(path, format=ending[1:], bbox_inches="tight", dpi=120)
+            with writing(path, "wb") as file:
+                self.plot().savefig(file, format=ending[1:], bbox_inches="tight", dpi=120)
         elif ending == ".html":
             self.to_html(path)
         elif ending == ".json":
@@ -310,6 +312,5 @@ def about_table(name: str, origin: Origin) -> html.Markup:
 def written(text: str, path: FilePath | None) -> str:
     """Return a text, and write it to `path`."""
     if path is not None:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        write_text(path, text)
     return text

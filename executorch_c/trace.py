@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, cast
 
 from executorch_c import _trace_lines, _trace_view
+from executorch_c._paths import writing
 from executorch_c._render import text as _text
 from executorch_c.report import Report
 
@@ -362,7 +363,7 @@ class Trace(Report):
                     "args": arguments,
                 }
             )
-        with open(path, "w", encoding="utf-8") as file:
+        with writing(path) as file:
             json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
 
     def to_etdump(

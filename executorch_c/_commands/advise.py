@@ -7,6 +7,7 @@ import argparse
 from executorch_c._commands import _arguments, _models
 from executorch_c._commands._calls import cases_of
 from executorch_c._input_sets import input_set, names_many
+from executorch_c._paths import write_bytes
 from executorch_c.check import named
 
 HELP = """\
@@ -110,7 +111,6 @@ def main(args: argparse.Namespace) -> int:
         title=args.model,
     )
     if args.save_pte:
-        with open(args.save_pte, "wb") as file:
-            file.write(report.advised.data)
+        write_bytes(args.save_pte, report.advised.data)
     _arguments.show(report, args)
     return _arguments.EXIT_CODES[report.verdict]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from executorch_c._commands import _arguments, _models
 from executorch_c._commands._calls import inputs_of
+from executorch_c._paths import write_text
 from executorch_c._programs import ProgramFile, opened
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _write_node_data(picture: Graph, folder: Path) -> None:
     """Write the values of each overlay to a file of the folder, which is made if it is new."""
     folder.mkdir(exist_ok=True)
     for name, text in picture.node_data().items():
-        (folder / f"{name.replace(' ', '_')}.json").write_text(text, encoding="utf-8")
+        write_text(folder / f"{name.replace(' ', '_')}.json", text)
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from executorch_c._commands._arguments import method_of, warn
 from executorch_c._commands._calls import cases_of
 from executorch_c._files import is_bundled
 from executorch_c._input_sets import input_set, names_many
+from executorch_c._paths import write_text
 from executorch_c._programs import opened
 from executorch_c._render import json as _json
 from executorch_c.compare import verdicts
@@ -61,8 +62,8 @@ def write(args: argparse.Namespace, origin: Origin, *parts: Any) -> None:
     if args.html:
         from executorch_c.check import report
 
-        with open(args.html, "w", encoding="utf-8") as file:
-            file.write(report.comparisons_page(f"Outputs of {args.model}", *parts, origin=origin))
+        title = f"Outputs of {args.model}"
+        write_text(args.html, report.comparisons_page(title, *parts, origin=origin))
     if args.output:
         whole = joined([comparison for _, comparison, _, _ in parts])
         whole.set_origins(program=origin)

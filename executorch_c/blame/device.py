@@ -21,6 +21,7 @@ import numpy as np
 
 from executorch_c._arrays import Array
 from executorch_c._input_files import read_arrays
+from executorch_c._paths import read_bytes
 from executorch_c._render.text import listed, plural
 from executorch_c.inspect.etdump_events import DebugEvent, ProfileEvent
 from executorch_c.inspect.etdump_report import CALL, TICKS_PER_SECOND, read_etdump
@@ -203,10 +204,7 @@ def _raw_run(paths: Sequence[str], expected: Expected) -> DeviceValues:
     all of them."""
     wanted = list(expected.arrays.values())
     ordered = sorted(paths, key=lambda path: int((re.findall(r"(\d+)\.bin$", path) or [0])[0]))
-    blobs = []
-    for path in ordered:
-        with open(path, "rb") as file:
-            blobs.append(file.read())
+    blobs = [read_bytes(path) for path in ordered]
     source = ", ".join(ordered)
     if len(blobs) == 1 < len(wanted) and len(blobs[0]) == sum(one.nbytes for one in wanted):
         ends = np.cumsum([0, *(one.nbytes for one in wanted)])

@@ -29,6 +29,7 @@ from executorch_c._core import InvalidArgumentError, NotSupportedError
 from executorch_c._inputs import by_name
 from executorch_c._programs import ProgramFile, ProgramSource, method_of, opened
 from executorch_c._render.text import listed, plural, unknown
+from executorch_c._paths import read_bytes, write_bytes, write_text
 from executorch_c.blame import manifest
 from executorch_c.blame.device import DeviceValues, Expected, read_dump, read_runs
 from executorch_c.blame.arithmetic import Allowance
@@ -199,16 +200,16 @@ def _bytes(file: ProgramFile) -> bytes:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source)
     if isinstance(source, (str, os.PathLike)):
-        return Path(source).read_bytes()
+        return read_bytes(source)
     raise TypeError("probes need the path or the bytes of a .pte")
 
 
 def _save(source: _Source, folder: Path, state: dict[str, Any], written: Rewritten) -> Probes:
     name = [*state["programs"]][-1]
-    (folder / f"{name}.pte").write_bytes(written.data)
+    write_bytes(folder / f"{name}.pte", written.data)
     for row, value in zip(state["inputs"], source.inputs):
-        (folder / row["file"]).write_bytes(np.ascontiguousarray(np.asarray(value)).tobytes())
-    (folder / MANIFEST).write_text(json.dumps(state, indent=1) + "\n")
+        write_bytes(folder / row["file"], np.ascontiguousarray(np.asarray(value)).tobytes())
+    write_text(folder / MANIFEST, json.dumps(state, indent=1) + "\n")
     return Probes(
         folder,
         folder / f"{name}.pte",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from executorch_c._arrays import write_arrays
+from executorch_c._paths import read_bytes, write_bytes
 from executorch_c.check import finding
 from executorch_c.check.reference import Eager
 
@@ -30,10 +30,10 @@ def write_program(program: ProgramFile, path: FilePath) -> None:
 
 def _write(source: object, path: FilePath) -> None:
     if isinstance(source, (str, os.PathLike)):
-        source = Path(source).read_bytes()
+        source = read_bytes(source)
     if not isinstance(source, (bytes, bytearray, memoryview)):
         raise ValueError("the bytes of a loaded program are not known: pass its path or bytes")
-    Path(path).write_bytes(source)
+    write_bytes(path, source)
 
 
 def call_of(case: CheckedCase) -> int:

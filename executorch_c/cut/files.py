@@ -15,6 +15,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from executorch_c._arrays import as_array, write_arrays
+from executorch_c._paths import write_bytes, write_text, writing
 from executorch_c._programs import method_of
 from executorch_c.check.flows import FLOWS
 from executorch_c.cut import source
@@ -45,12 +46,14 @@ def write(folder: Path, trial: Trial, flow: object, title: str) -> None:
     """Write the files of a trial."""
     import torch
 
-    (folder / "cut.pte").write_bytes(trial.program)
-    (folder / "module.py").write_text(trial.text, encoding="utf-8")
+    write_bytes(folder / "cut.pte", trial.program)
+    write_text(folder / "module.py", trial.text)
     write_arrays(folder / "inputs.npz", "input", [as_array(one) for one in trial.samples[0]])
-    torch.save([list(sample) for sample in trial.samples], folder / "samples.pt")
-    torch.save(source.constants_of(trial.part), folder / "weights.pt")
-    (folder / "repro.py").write_text(_script(trial, flow, title), encoding="utf-8")
+    samples = [list(sample) for sample in trial.samples]
+    for name, value in (("samples", samples), ("weights", source.constants_of(trial.part))):
+        with writing(folder / f"{name}.pt", "wb") as file:
+            torch.save(value, file)
+    write_text(folder / "repro.py", _script(trial, flow, title))
 
 
 def _script(trial: Trial, flow: object, title: str) -> str:

@@ -39,6 +39,7 @@ import numpy as np
 
 from executorch_c import _core, _extras, _flatbuffers
 from executorch_c._arrays import Array
+from executorch_c._paths import writing
 
 if TYPE_CHECKING:
     from executorch_c.trace import Event, Trace, Value
@@ -355,6 +356,6 @@ def write(traces: Sequence[Trace], path: Path, debug_buffer_path: Path | None = 
 def write_taken(take: Callable[[], Sequence[Trace]], path: Path, debug_path: Path | None) -> None:
     """Write traces that are taken once the files are open."""
     writer = _Writer()
-    debug_buffer = open(debug_path, "wb") if debug_path else nullcontext()
-    with debug_buffer as writer.buffer, open(path, "wb") as file:
+    debug_buffer = writing(debug_path, "wb") if debug_path else nullcontext()
+    with debug_buffer as writer.buffer, writing(path, "wb") as file:
         file.write(writer.finish(_runs(take())))

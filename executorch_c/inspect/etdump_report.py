@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from executorch_c import _files
+from executorch_c._paths import read_bytes
 from executorch_c._render import text as _text
 from executorch_c._render.html import Markup, tag, together
 from executorch_c._render.html import table as html_table
@@ -284,12 +285,8 @@ def read_etdump(
     if time_scale not in TICKS_PER_SECOND:
         known = ", ".join(map(repr, TICKS_PER_SECOND))
         raise ValueError(f"time_scale is {time_scale!r}, expected one of {known}")
-    with open(path, "rb") as file:
-        data = file.read()
-    buffer = None
-    if debug_buffer is not None:
-        with open(debug_buffer, "rb") as file:
-            buffer = file.read()
+    data = read_bytes(path)
+    buffer = None if debug_buffer is None else read_bytes(debug_buffer)
     if etrecord is not None and not isinstance(etrecord, ETRecord):
         etrecord = read_etrecord(etrecord)
     if etrecord is not None:

@@ -23,6 +23,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from executorch_c import _core, _extras
+from executorch_c._paths import reading
 from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class ETRecord:
 
     def _read_by_torch(self, read: Callable[..., T], *names: str) -> T:
         """Return what a function of torch makes of entries; of damaged ones it raises anything."""
-        with open(self.path, "rb") as file:
+        with reading(self.path) as file:
             archive = _guarded(self.path, lambda: zipfile.ZipFile(file))
             parts = [_guarded(self.path, partial(_bytes, archive, name), name) for name in names]
         try:
@@ -200,7 +201,7 @@ def read_etrecord(path: FilePath) -> ETRecord:
     Raises InvalidExternalDataError for another or a damaged file, and OSError.
     """
     name = str(path)
-    with open(path, "rb") as file:
+    with reading(path) as file:
         return _guarded(name, lambda: _record(name, zipfile.ZipFile(file)))
 
 

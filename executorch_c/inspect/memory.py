@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from executorch_c._paths import writing
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._render.page.model import Node, Overlay
@@ -306,7 +307,7 @@ class MemoryPlan(Report):
         """Write a JSON file for chrome://tracing and ui.perfetto.dev: a process for each arena,
         with a track of live bytes and a thread for each offset. An instruction takes 1 us."""
         events = [event for arena in self.arenas for event in self._chrome(arena)]
-        with open(path, "w", encoding="utf-8") as file:
+        with writing(path) as file:
             json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
 
     def _chrome(self, arena: Arena) -> Iterator[dict[str, Any]]:

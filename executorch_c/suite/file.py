@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from executorch_c import _extras
+from executorch_c._paths import read_bytes
 from executorch_c.suite.checks import CheckTask, Keys, Reader
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ def _parts(text: str) -> Keys:
 def read(path: FilePath) -> list[CheckTask]:
     """Return the checks of a file. Raises ValueError with the line, and OSError."""
     name = os.fspath(path)
-    with open(name, "rb") as file:
-        data = file.read()
+    data = read_bytes(name)
     toml = _toml()
     try:
         text = data.decode()

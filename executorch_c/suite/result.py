@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
+from executorch_c._paths import read_bytes
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.report import JudgedReport, host, versions
@@ -267,9 +268,9 @@ def _notes(names: Sequence[str], what: str) -> list[str]:
 def read(path: FilePath) -> SuiteResult:
     """Return a result from its JSON. Raises ValueError for another file, and OSError."""
     name = os.fspath(path)
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    data = read_bytes(path)
     try:
+        text = data.decode()
         found = json.loads(text)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise ValueError("no JSON of check-all")

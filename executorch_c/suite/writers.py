@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from executorch_c.suite.figures import FIGURES
+from executorch_c._paths import write_text
 
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
@@ -136,8 +137,7 @@ def write(result: SuiteResult, paths: Mapping[str, FilePath | None]) -> None:
     """Write files by the names of WRITERS."""
     for name, path in paths.items():
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(WRITERS[name][0](result))
+            write_text(path, WRITERS[name][0](result))
 
 
 def on_github(result: SuiteResult) -> str:

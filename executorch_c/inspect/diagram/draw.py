@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from executorch_c._paths import write_text
 from executorch_c._programs import ProgramFile, ProgramSource, name_in, opened
 from executorch_c._render import text as _text
 from executorch_c._render.page.model import GraphPage, Node, Overlay
@@ -201,7 +202,7 @@ class Graph(PagedReport):
                 )
             super().save(path)
             return
-        Path(path).write_text(self.render(ending), encoding="utf-8")
+        write_text(path, self.render(ending))
 
     def render(self, format: str) -> str:
         """Return the text of one of FORMATS. Raises ValueError for another format."""
