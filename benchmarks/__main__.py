@@ -15,6 +15,7 @@ from benchmarks import common
 AREAS = (
     "startup",
     "load",
+    "large",
     "overhead",
     "trace",
     "models",

@@ -84,6 +84,7 @@ typedef struct ec_placement {
   uint64_t offset;   /* in the arena */
   size_t nbytes;     /* upper bound */
   int64_t *sizes;    /* of a dynamic tensor: the file's upper bounds */
+  ec_value *turned;  /* of a folded transposition: its operand as products read it; or NULL */
 } ec_placement;
 
 typedef struct ec_attribute {

@@ -41,7 +41,7 @@ typedef struct ec_step {
   bool zero_rows;        /* ec_call.zero_rows */
   uint32_t first, count; /* instructions, over all chains, that it computes; Joined: at most */
   const struct ec_instr *run; /* executes: an instruction, or a call that a pass made; NULL: none */
-  const struct ec_step *fallback; /* executes if this one declines a call; NULL: it never does */
+  struct ec_step *fallback; /* executes if this one declines a call; NULL: it never does */
   ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
   ec_record *record;     /* KernelCall: filled with its loops; Recorded: these; NULL: none */
   const struct ec_attention_parts *parts; /* Attention */

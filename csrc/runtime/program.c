@@ -152,15 +152,19 @@ uint64_t ec_program_load_steps(const ec_program *p) {
   return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * ec_program_bytes(p);
 }
 
-bool ec_program_has_bytes(const ec_program *p, const void *data) {
-  const uintptr_t at = (uintptr_t)data;
+static size_t bytes_from(const void *data, const void *base, size_t size) {
+  const uintptr_t at = (uintptr_t)data - (uintptr_t)base;
+  return at < size ? size - at : 0;
+}
+
+size_t ec_program_bytes_from(const ec_program *p, const void *data) {
   const ec_backend_package *package = &p->package.opened;
-  bool is_inside = at - (uintptr_t)p->file.data < p->file.size ||
-                   at - (uintptr_t)package->program < package->program_size ||
-                   at - (uintptr_t)package->copies < package->copies_size;
-  for (size_t i = 0; i < p->data_count; i++)
-    is_inside = is_inside || at - (uintptr_t)p->data[i].data < p->data[i].size;
-  return is_inside;
+  size_t bytes = bytes_from(data, p->file.data, p->file.size);
+  if (!bytes) bytes = bytes_from(data, package->program, package->program_size);
+  if (!bytes) bytes = bytes_from(data, package->copies, package->copies_size);
+  for (size_t i = 0; !bytes && i < p->data_count; i++)
+    bytes = bytes_from(data, p->data[i].data, p->data[i].size);
+  return bytes;
 }
 
 void ec_program_release_pages(const ec_program *program, const void *data, size_t size) {

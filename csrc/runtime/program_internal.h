@@ -35,8 +35,8 @@ uint64_t ec_program_bytes(const ec_program *program);
  * references in a file are bounded. */
 uint64_t ec_program_load_steps(const ec_program *program);
 
-/* True for bytes of the program's files. */
-bool ec_program_has_bytes(const ec_program *program, const void *data);
+/* Returns the bytes from an address to the end of the program's file that has it; 0: none has. */
+size_t ec_program_bytes_from(const ec_program *program, const void *data);
 
 /* Returns a copy of named data at an aligned address, which the program keeps; NULL: none. */
 const void *ec_program_copy(const ec_program *program, const char *key);

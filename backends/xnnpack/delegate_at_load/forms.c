@@ -83,6 +83,10 @@ size_t ecx_elements(const ec_backend_value *v) {
 
 bool ecx_is_constant(const ec_backend_value *v) { return v && v->tensor.data; }
 
+bool ecx_is_turned(const ec_backend_value *v) {
+  return ecx_is_constant(v) && v->tensor.rank == 2 && v->tensor.dim_order[0] == 1;
+}
+
 bool ecx_has_shape(const ec_backend_value *v, size_t rank, const int64_t *sizes) {
   bool same = v && v->tensor.rank == rank;
   for (size_t d = 0; same && d < rank; d++) same = v->tensor.sizes[d] == sizes[d];
@@ -322,6 +326,9 @@ uint32_t ecx_copy_constant(ecx_delegation *b, const ec_backend_value *v, const e
     if (!copy) return ECX_NONE;
     copy_elements(copy, v->tensor.data, dims, strides, data.size / ecx_elements(v));
     data.at = copy;
+  } else {
+    data.is_of_program = v->is_shared;
+    data.room = v->tensor.capacity;
   }
   return ecx_draft_constant(b->draft, shape, &data);
 }

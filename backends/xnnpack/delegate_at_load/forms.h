@@ -28,6 +28,8 @@ size_t ecx_dim_in(const ec_backend_value *v, ecx_form form, size_t dim);
 bool ecx_can_be_last(const ec_backend_value *v);
 size_t ecx_elements(const ec_backend_value *v);
 bool ecx_is_constant(const ec_backend_value *v);
+/* True for a constant matrix whose columns are contiguous. */
+bool ecx_is_turned(const ec_backend_value *v);
 bool ecx_has_shape(const ec_backend_value *v, size_t rank, const int64_t *sizes);
 
 /* Makes the first form of a constant or of a view. */

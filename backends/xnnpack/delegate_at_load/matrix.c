@@ -35,10 +35,12 @@ static uint32_t read_integers(ecx_delegation *b, const ec_backend_value *w, bool
 static void add_linear(ecx_delegation *b, const ec_backend_kernel_call *call,
                        const ec_backend_value *x, const ec_backend_value *w,
                        const ec_backend_value *bias, bool transposed) {
-  const ecx_shape filter = ecx_shape_of(w, ECX_FORM_PLAIN);
+  const size_t outer = w->tensor.dim_order[0];
+  const ecx_shape filter = {.rank = 2, .dims = {(size_t)w->tensor.sizes[outer],
+                                                (size_t)w->tensor.sizes[!outer]}};
   const ecx_shape row = {.rank = 1, .dims = {bias ? ecx_elements(bias) : 0}};
   const uint32_t integers = read_integers(b, w, transposed);
-  if (integers != ECX_NONE) transposed = false;
+  transposed = integers == ECX_NONE && transposed != (outer == 1);
   const uint32_t dynamic = integers == ECX_NONE ? ECX_NONE : ecx_read_dynamic(b, x);
   const uint32_t in[3] = {dynamic != ECX_NONE ? dynamic : ecx_read(b, x, ECX_FORM_PLAIN),
                           integers != ECX_NONE ? integers : read_weight(b, w, &filter),

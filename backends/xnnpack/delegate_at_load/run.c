@@ -30,10 +30,15 @@ static const ecx_operator *find_row(const char *op) {
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
+static bool is_product(const ecx_operator *row) {
+  return row->kind == ECX_KIND_FullyConnected || row->kind == ECX_KIND_BatchMatrixMultiply;
+}
+
 static const char *check_tensor(const ecx_operator *row, const ec_backend_value *v) {
   if (v->is_unread) return NULL;
   if (v->tensor.rank > XNN_MAX_TENSOR_DIMS) return "its number of dimensions";
-  if (ecx_memory_form(v) == ECX_FORMS) return "its dim_order";
+  if (ecx_memory_form(v) == ECX_FORMS && !(is_product(row) && ecx_is_turned(v)))
+    return "its dim_order";
   if (row->checks_dtypes && v->tensor.nbytes) return NULL;
   if (v->tensor.dtype != FLOAT32) return "its dtype";
   if (v->tensor.rank == 0 && !ecx_is_constant(v)) return "a tensor without dimensions";

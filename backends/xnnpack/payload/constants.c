@@ -1,7 +1,7 @@
 /* Constants: bytes after the FlatBuffer, inside it (old files), or in the program's named data.
  *
- * XNNPACK may read XNN_EXTRA_BYTES beyond the end of its inputs. That is harmless within a page.
- * Data that ends at the end of a page (a mapped file's tail) is copied. So is data that is not
+ * XNNPACK may read XNN_EXTRA_BYTES beyond the end of its inputs. That is harmless within a page, and
+ * where the file goes on. Data that ends at the end of a page (a mapped file's tail) is copied. So is data that is not
  * aligned to 16 bytes, which is rare. */
 #include "payload/constants.h"
 
@@ -20,9 +20,11 @@ bool ecx_crosses_page(const void *at, size_t size) {
 }
 
 static uint32_t make_readable(const ecx_call *c, ecx_data *data) {
-  if ((uintptr_t)data->at % ALIGNMENT == 0 && !ecx_crosses_page(data->at, data->size))
-    return EC_BACKEND_OK;
   size_t bytes;
+  if ((uintptr_t)data->at % ALIGNMENT == 0 &&
+      (!ecx_crosses_page(data->at, data->size) ||
+       (data->room > data->size && data->room - data->size >= ECX_EXTRA)))
+    return EC_BACKEND_OK;
   data->copy = ec_add_size(data->size, ECX_EXTRA, &bytes) ? c->host->alloc(bytes) : NULL;
   if (!data->copy)
     return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant of %zu bytes",

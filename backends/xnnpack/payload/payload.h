@@ -12,7 +12,8 @@ typedef struct ecx_data {
   size_t size;
   const char *key; /* identifies it in the program; NULL: it is in the payload */
   void *copy;      /* owns the memory of `at` if it was copied */
-  bool is_of_program; /* named data, which lives as long as the program unless it was copied */
+  bool is_of_program; /* bytes that live as long as the program, unless they were copied */
+  size_t room;        /* bytes that can be read at `at`, if more than `size` are known to be */
 } ecx_data;
 
 /* A payload with a verified FlatBuffer. */

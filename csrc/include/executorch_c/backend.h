@@ -101,7 +101,7 @@ static inline const char *ec_backend_dtype_name(int32_t dtype) {
 typedef struct ec_backend_tensor {
   void *data;               /* NULL only where nbytes is 0 */
   size_t nbytes;            /* of the current shape */
-  size_t capacity;          /* usable bytes at data */
+  size_t capacity;          /* usable bytes at data; of a constant: to the end of its file */
   int32_t dtype; /* an EC_DTYPE_* */
   uint16_t rank;            /* at most 16 */
   bool writable;            /* false: a constant or a caller's array; refuse it as an output */

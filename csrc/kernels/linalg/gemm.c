@@ -115,6 +115,15 @@ static void pack_side(const block *w, const ec_gemm_side *side, int64_t first, i
                  pack_panels, &p);
 }
 
+/* Releases packed lanes: block by block, so that a weight and its panels are not both in memory. */
+static void release_lanes(const ec_gemm *g, const ec_gemm_side *side, int64_t first, int64_t lanes) {
+  const int64_t from = side->k == 1 ? first * side->lane : 0;
+  if (side->data)
+    ec_kept_packed(side->kept,
+                   (const char *)side->data + (size_t)from * ec_dtype_size(g->dtype),
+                   (size_t)(lanes * g->k), g->dtype);
+}
+
 /* Returns a side of which all is packed, if it is constant and there is memory for it. */
 static const ec_kept_side *keep_side(const block *w, const ec_gemm_side *side, int64_t lanes,
                                      int64_t block_lanes, size_t width) {
@@ -133,8 +142,9 @@ static const ec_kept_side *keep_side(const block *w, const ec_gemm_side *side, i
       int64_t at = first * g->k + round_up(count, width) * part.k;
       pack_side(&part, side, first, count, width, packed_at(packed->panels, at, g->micro));
     }
+    if (side->k == 1) release_lanes(g, side, first, count);
   }
-  if (packed) ec_kept_packed(side->kept, side->data, (size_t)(lanes * g->k), g->dtype);
+  if (packed && side->k != 1) release_lanes(g, side, 0, lanes);
   return packed;
 }
 
@@ -360,9 +370,10 @@ static void record_row(const vector_call *v) {
 static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_gemm_side *a,
                        const ec_gemm_side *b, const ec_gemm_out *out) {
   if (g->m > VECTOR_ROWS || g->n > g->room || a->pack || b->pack) return false;
-  bool dot = b->k == 1 && a->k == 1;
-  if (!dot && b->lane != 1) return false;
-  vector_call v = {g, loops, a, b, out, dot ? loops->dot : loops->axpy, 0};
+  bool dot = b->k == 1 && a->k == 1 && !b->turned;
+  if (!dot && b->lane != 1 && !b->turned) return false;
+  vector_call v = {g, loops, a, b, out,
+                   b->turned ? loops->turned : dot ? loops->dot : loops->axpy, 0};
   /* Whole cache lines. These products are bound by memory, so a thread needs fewer of them. */
   const size_t grain = (PIECE_PRODUCTS / 8 / (size_t)g->k / EC_ALIGN + 1) * EC_ALIGN;
   for (; v.row < g->m; v.row++) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/alloc.h"
+#include "core/checked.h"
 #include "core/complex.h"
 #include "core/simd.h"
 #include "core/small.h"
@@ -106,6 +108,83 @@ void ec_gemm_sum_panels(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_s
   sum_rest(g, a, b, row, ec_gemm_panel_columns(g), sums);
 }
 
+/* ---- one row times a B with contiguous columns ----------------------------------------------- */
+
+enum { AHEAD = 192 /* elements: the processor stops to read ahead at the end of a page */ };
+
+/* Returns elements 0 and 2 (`from` 0) or 1 and 3 (1) of each four of both vectors. */
+#define EC_HALVES(a, b, from)                                                                      \
+  EC_SHUFFLE(a, b, (from), (from) + 2, (from) + 16, (from) + 18, (from) + 4, (from) + 6,           \
+             (from) + 20, (from) + 22, (from) + 8, (from) + 10, (from) + 24, (from) + 26,          \
+             (from) + 12, (from) + 14, (from) + 28, (from) + 30)
+/* Returns groups i and k of four elements of a, then those of b. */
+#define EC_GROUPS(a, b, i, k)                                                                      \
+  EC_SHUFFLE(a, b, 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3, 4 * (k), 4 * (k) + 1,           \
+             4 * (k) + 2, 4 * (k) + 3, 16 + 4 * (i), 17 + 4 * (i), 18 + 4 * (i), 19 + 4 * (i),     \
+             16 + 4 * (k), 17 + 4 * (k), 18 + 4 * (k), 19 + 4 * (k))
+
+/* Adds the products of LANES steps to the sums of LANES columns, four at a time: products, then
+ * sums of two, then of four adjacent ones, then these in their order. */
+static inline __attribute__((always_inline)) void add_steps(lanes *sums, const float *x,
+                                                            const float *y, int64_t lane) {
+  lanes p[LANES], step;
+  memcpy(&step, x, sizeof step);
+#pragma GCC unroll 16
+  for (int r = 0; r < LANES; r++) {
+    memcpy(&p[r], y + r * lane, sizeof p[r]);
+    __builtin_prefetch(y + r * lane + AHEAD);
+    p[r] *= step;
+  }
+#pragma GCC unroll 2
+  for (int count = LANES / 2; count >= LANES / 4; count /= 2)
+#pragma GCC unroll 8
+    for (int r = 0; r < count; r++)
+      p[r] = EC_HALVES(p[2 * r], p[2 * r + 1], 0) + EC_HALVES(p[2 * r], p[2 * r + 1], 1);
+  const lanes a = EC_GROUPS(p[0], p[1], 0, 1), b = EC_GROUPS(p[0], p[1], 2, 3);
+  const lanes c = EC_GROUPS(p[2], p[3], 0, 1), d = EC_GROUPS(p[2], p[3], 2, 3);
+  *sums += EC_GROUPS(a, c, 0, 2);
+  *sums += EC_GROUPS(a, c, 1, 3);
+  *sums += EC_GROUPS(b, d, 0, 2);
+  *sums += EC_GROUPS(b, d, 1, 3);
+}
+
+/* Adds the last products of a row to the sum of a column. */
+static inline float add_last(float sum, const float *x, const float *y, int64_t count) {
+  int64_t k = 0;
+  for (; k + 4 <= count; k += 4)
+    sum += (x[k] * y[k] + x[k + 1] * y[k + 1]) + (x[k + 2] * y[k + 2] + x[k + 3] * y[k + 3]);
+  for (; k < count; k++) sum += x[k] * y[k];
+  return sum;
+}
+
+/* Computes the sums of axpy_float32, with the same bits. Returns the number of columns that are
+ * done. */
+EC_CLONES static int64_t sum_rows(const float *x, const ec_gemm_side *b, int64_t n, int64_t k,
+                                  float *out) {
+  const int64_t steps = k - k % LANES;
+  int64_t j = 0;
+  for (; j + LANES <= n; j += LANES) {
+    const float *y = (const float *)b->data + j * b->lane;
+    lanes s = {0};
+    for (int64_t i = 0; i < steps; i += LANES) add_steps(&s, x + i, y + i, b->lane);
+    for (int r = 0; r < LANES; r++)
+      out[j + r] = add_last(s[r], x + steps, y + r * b->lane + steps, k - steps);
+  }
+  return j;
+}
+
+/* turned_float32 in registers. */
+static void turned_near(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
+                        void *out) {
+  const float *x = (const float *)a->data + row * a->lane;
+  const int64_t done = a->k == 1 ? sum_rows(x, b, g->n, g->k, out) : 0;
+  ec_gemm rest = *g;
+  ec_gemm_side from = *b;
+  rest.n -= done;
+  from.data = (const float *)b->data + done * b->lane;
+  turned_float32(&rest, a, &from, row, (float *)out + done);
+}
+
 /* ---- packing of rows ------------------------------------------------------------------------ */
 
 enum { QUAD = 4 };
@@ -165,18 +244,20 @@ static void store_turned(const ec_gemm_out *out, const ec_gemm_tile *tile) {
   }
 }
 
-#define ROW_OF(name, pack, store, axpy, type, in_place)                                            \
-  {EC_KEEP(name, pack),        EC_KEEP(name, store),            EC_KEEP(name, axpy),               \
-   EC_KEEP(name, dot_##name),  EC_KEEP(name, reference_##name), type, in_place}
+#define ROW_OF(name, pack, store, axpy, turned, type, in_place)                                    \
+  {EC_KEEP(name, pack),           EC_KEEP(name, store),            EC_KEEP(name, axpy),            \
+   EC_KEEP(name, dot_##name),     EC_KEEP(name, turned),                                          \
+   EC_KEEP(name, reference_##name), type, in_place}
 #define ROW(name, type, in_place)                                                                  \
-  ROW_OF(name, pack_##name, store_##name, axpy_##name, type, in_place)
+  ROW_OF(name, pack_##name, store_##name, axpy_##name, turned_##name, type, in_place)
 
 const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16, EC_MICRO_FLOAT, false),
     [EC_BFLOAT16] = ROW(bfloat16, EC_MICRO_FLOAT, false),
     [EC_FLOAT32] = ROW_OF(float32, EC_IS_SMALL ? pack_float32 : pack_quads,
                           EC_IS_SMALL ? store_float32 : store_turned,
-                          EC_IS_SMALL ? axpy_float32 : axpy_near, EC_MICRO_FLOAT, true),
+                          EC_IS_SMALL ? axpy_float32 : axpy_near,
+                          EC_IS_SMALL ? turned_float32 : turned_near, EC_MICRO_FLOAT, true),
     [EC_FLOAT64] = ROW(float64, EC_MICRO_DOUBLE, true),
     [EC_UINT8] = ROW(uint8, EC_MICRO_UINT32, false),
     [EC_INT8] = ROW(int8, EC_MICRO_UINT32, false),

@@ -13,15 +13,15 @@ typedef struct ec_gemm_tile {
 
 typedef void (*ec_gemm_store)(const ec_gemm_out *out, const ec_gemm_tile *tile);
 
-/* Computes one row of A times B into `row` of C, for contiguous columns (axpy) or rows (dot) of
- * B. */
+/* Computes one row of A times B into `row` of C, for contiguous columns (axpy) or rows (dot, turned)
+ * of B. */
 typedef void (*ec_gemm_vector)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                                int64_t row, void *sums);
 
 typedef struct ec_gemm_loops {
   ec_gemm_pack pack;
   ec_gemm_store store;
-  ec_gemm_vector axpy, dot;
+  ec_gemm_vector axpy, dot, turned;
   void (*reference)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                     const ec_gemm_out *out);
   ec_micro_type type;

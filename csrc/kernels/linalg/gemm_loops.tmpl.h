@@ -121,6 +121,36 @@ EC_CLONES static void EC_FN(dot)(const ec_gemm *g, const ec_gemm_side *a, const 
   }
 }
 
+/* The sums of axpy, with the same bits, for rows b[j] that are contiguous: tiles of B are packed into
+ * the first-level cache. A weight that the file has transposed is read where it is. */
+EC_CLONES static void EC_FN(turned)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
+                                    int64_t row, void *out) {
+  enum { COLS = 64, STEPS = 64 };
+  _Alignas(EC_ALIGN) EC_G tile[STEPS][COLS];
+  const EC_T *x = (const EC_T *)a->data + row * a->lane;
+  EC_G *sums = out;
+  for (int64_t j = 0; j < g->n; j += COLS) {
+    EC_G s[COLS] = {0};
+    ec_gemm_panel panel = {j, ec_min_i64(COLS, g->n - j), 0, STEPS};
+    for (; panel.k0 < g->k; panel.k0 += STEPS) {
+      panel.depth = ec_min_i64(STEPS, g->k - panel.k0);
+      ec_gemm_loops_of[g->dtype].pack(b, &panel, COLS, tile);
+      int64_t k = 0;
+      for (const EC_T *from = x + panel.k0 * a->k; k + 4 <= panel.depth; k += 4, from += 4 * a->k) {
+        const EC_G x0 = EC_FN(get)(from[0]), x1 = EC_FN(get)(from[a->k]);
+        const EC_G x2 = EC_FN(get)(from[2 * a->k]), x3 = EC_FN(get)(from[3 * a->k]);
+        for (int i = 0; i < COLS; i++)
+          s[i] += (ec_times(x0, tile[k][i]) + ec_times(x1, tile[k + 1][i])) +
+                  (ec_times(x2, tile[k + 2][i]) + ec_times(x3, tile[k + 3][i]));
+      }
+      for (; k < panel.depth; k++)
+        for (int i = 0; i < COLS; i++)
+          s[i] += ec_times(EC_FN(get)(x[(panel.k0 + k) * a->k]), tile[k][i]);
+    }
+    memcpy(sums + j, s, (size_t)panel.lanes * sizeof *s);
+  }
+}
+
 /* Three nested loops: the reference of the fast path. */
 static void EC_FN(reference)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                              const ec_gemm_out *out) {

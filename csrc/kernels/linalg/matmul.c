@@ -15,9 +15,11 @@ static ec_gemm_side rows_of(const ec_tensor *t, ec_kept *kept) {
   return side_of(t->data, t->strides[t->rank - 2], t->strides[t->rank - 1], kept);
 }
 
-/* Returns the same matrix, columns as lanes. */
+/* Returns the same matrix, columns as lanes. Sums do not depend on its memory format. */
 static ec_gemm_side columns_of(const ec_tensor *t, ec_kept *kept) {
-  return side_of(t->data, t->strides[t->rank - 1], t->strides[t->rank - 2], kept);
+  ec_gemm_side side = side_of(t->data, t->strides[t->rank - 1], t->strides[t->rank - 2], kept);
+  side.turned = side.k == 1 && side.lane != 1;
+  return side;
 }
 
 static ec_gemm_out matrix_of(const ec_tensor *t) {

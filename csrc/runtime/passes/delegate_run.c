@@ -12,6 +12,7 @@
 
 #include "runtime/arg.h"
 #include "runtime/passes/fold.h"
+#include "runtime/passes/turn.h"
 #include "runtime/program_internal.h"
 
 enum {
@@ -124,16 +125,20 @@ static bool is_unread(ec_run_analysis *c, size_t k) {
 
 static ec_status make_value(ec_run_analysis *c, ec_value *v, size_t *number,
                             ec_backend_value **out, ec_error *err) {
-  const ec_tensor *t = v->as.tensor;
+  const ec_tensor *t = ec_turned(c->m, v)->as.tensor;
   ec_backend_arg view;
   EC_TRY(ec_arena_array(&c->work, 1, sizeof **out, "an analysis", out, err));
-  ec_arg_view(v, &view);
+  ec_arg_view(ec_turned(c->m, v), &view);
   (*out)->tensor = view.as.tensor;
   (*out)->number = (uint32_t)(*number)++;
   (*out)->is_dynamic = t->dynamism != EC_STATIC;
-  if (ec_is_constant_tensor(c->m, t))
-    (*out)->is_shared = ec_program_has_bytes(c->m->program, t->data);
-  else (*out)->tensor.data = NULL;
+  if (ec_is_constant_tensor(c->m, v->as.tensor)) {
+    const size_t bytes = ec_program_bytes_from(c->m->program, t->data);
+    (*out)->is_shared = bytes > 0;
+    if (bytes) (*out)->tensor.capacity = bytes;
+  } else {
+    (*out)->tensor.data = NULL;
+  }
   return EC_OK;
 }
 
@@ -141,7 +146,8 @@ static ec_status view_call(ec_run_analysis *c, const ec_instr *in, ec_backend_ke
                            ec_backend_arg **args, ec_error *err) {
   EC_TRY(ec_arena_array(&c->work, in->op->nargs, sizeof **args, "an analysis", args, err));
   for (size_t i = 0; i < in->op->nargs; i++)
-    EC_TRY(ec_arg_view_as(&in->op->args[i], in->args[i], &c->work, &(*args)[i], err));
+    EC_TRY(ec_arg_view_as(&in->op->args[i], ec_turned(c->m, in->args[i]), &c->work, &(*args)[i],
+                          err));
   *out = (ec_backend_kernel_call){in->op->name, *args, in->op->nargs};
   return EC_OK;
 }

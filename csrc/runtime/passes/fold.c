@@ -14,6 +14,7 @@
 
 #include "core/checked.h"
 #include "runtime/calls.h"
+#include "runtime/passes/turn.h"
 #include "runtime/program_internal.h"
 
 enum {
@@ -159,8 +160,7 @@ static bool fold_call(ec_method *m, size_t at, ec_placement *p) {
   ec_tensor *t = in->writes[0]->as.tensor;
   const ec_tensor planned = *t;
   void *block = NULL;
-  if (!reads_constants(m, in) ||
-      ec_arena_array(&m->arena, p->nbytes, 1, "a folded constant", &block, NULL) != EC_OK)
+  if (ec_arena_array(&m->arena, p->nbytes, 1, "a folded constant", &block, NULL) != EC_OK)
     return false;
   t->data = block;
   t->capacity = p->nbytes;
@@ -184,11 +184,18 @@ size_t ec_constant_room(const ec_method *m) {
   return room;
 }
 
-/* Computes the result of call `at`, or shares that of an equal one. */
-static ec_status fold_or_share(ec_method *m, size_t at, size_t *room, ec_error *err) {
+/* Computes the result of call `at`, shares that of an equal one, or makes its readers do without. */
+static ec_status fold_or_share(const folding *f, size_t at, size_t *room, ec_error *err) {
+  ec_method *m = f->m;
   ec_placement *p = ec_placement_of(m, m->instrs[at].writes[0]->as.tensor);
+  bool is_turned;
   EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
-  if (!share_result(m, at, p)) {
+  if (!reads_constants(m, &m->instrs[at])) {
+    p->folded = false;
+    return EC_OK;
+  }
+  EC_TRY(ec_turn_constant(f->uses, at, &is_turned, err));
+  if (!is_turned && !share_result(m, at, p)) {
     p->folded = p->nbytes <= *room && fold_call(m, at, p);
     if (!p->folded) return EC_OK;
     *room -= p->nbytes;
@@ -206,6 +213,6 @@ ec_status ec_fold_constants(ec_pass_context *p, ec_error *err) {
   size_t room = ec_constant_room(p->m);
   EC_TRY(find_foldable(&f, p->work, err));
   for (size_t i = 0; i < p->m->instr_count; i++)
-    if (f.foldable[i]) EC_TRY(fold_or_share(p->m, i, &room, err));
+    if (f.foldable[i]) EC_TRY(fold_or_share(&f, i, &room, err));
   return EC_OK;
 }

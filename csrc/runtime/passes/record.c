@@ -5,8 +5,10 @@
 
 enum { RECORD_BYTES = 4 << 20 /* of the steps of a method */ };
 
-/* True if the tensor has one shape and one address in all calls. */
+/* True if the tensor has one shape and one address in all calls. Products that read a turned weight
+ * are long. */
 static bool is_tensor_fixed(const ec_method *m, const ec_tensor *t) {
+  if (t < m->tensors || t >= m->tensors + m->tensor_count) return false;
   return t->dynamism == EC_STATIC && t->data && !ec_placement_of(m, t)->rebindable;
 }
 
