@@ -1,4 +1,4 @@
-"""A large file: six linear layers of one row, 1.6 GB. Load, first call, later calls, peak memory."""
+"""A large file: six linear layers of one row, 1.6 GB: load, calls and peak memory."""
 
 from __future__ import annotations
 
