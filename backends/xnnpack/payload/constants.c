@@ -1,8 +1,8 @@
 /* Constants: bytes after the FlatBuffer, inside it (old files), or in the program's named data.
  *
- * XNNPACK may read XNN_EXTRA_BYTES beyond the end of its inputs. That is harmless within a page, and
- * where the file goes on. Data that ends at the end of a page (a mapped file's tail) is copied. So is data that is not
- * aligned to 16 bytes, which is rare. */
+ * XNNPACK may read XNN_EXTRA_BYTES beyond the end of its inputs. That is harmless within a page,
+ * and where the file goes on. Data that ends at the end of a page (a mapped file's tail) is copied.
+ * So is data that is not aligned to 16 bytes, which is rare. */
 #include "payload/constants.h"
 
 #include <string.h>

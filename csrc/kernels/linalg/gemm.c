@@ -116,7 +116,8 @@ static void pack_side(const block *w, const ec_gemm_side *side, int64_t first, i
 }
 
 /* Releases packed lanes: block by block, so that a weight and its panels are not both in memory. */
-static void release_lanes(const ec_gemm *g, const ec_gemm_side *side, int64_t first, int64_t lanes) {
+static void release_lanes(const ec_gemm *g, const ec_gemm_side *side, int64_t first,
+                          int64_t lanes) {
   const int64_t from = side->k == 1 ? first * side->lane : 0;
   if (side->data)
     ec_kept_packed(side->kept,

@@ -108,7 +108,7 @@ void ec_gemm_sum_panels(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_s
   sum_rest(g, a, b, row, ec_gemm_panel_columns(g), sums);
 }
 
-/* ---- one row times a B with contiguous columns ----------------------------------------------- */
+/* ---- one row times a B with contiguous k ----------------------------------------------------- */
 
 enum { AHEAD = 192 /* elements: the processor stops to read ahead at the end of a page */ };
 

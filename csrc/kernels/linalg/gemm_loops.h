@@ -13,8 +13,8 @@ typedef struct ec_gemm_tile {
 
 typedef void (*ec_gemm_store)(const ec_gemm_out *out, const ec_gemm_tile *tile);
 
-/* Computes one row of A times B into `row` of C, for contiguous columns (axpy) or rows (dot, turned)
- * of B. */
+/* Computes one row of A times B into `row` of C, for contiguous columns (axpy) or rows (dot, or
+ * turned: in the order of axpy) of B. */
 typedef void (*ec_gemm_vector)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                                int64_t row, void *sums);
 

@@ -121,8 +121,8 @@ EC_CLONES static void EC_FN(dot)(const ec_gemm *g, const ec_gemm_side *a, const 
   }
 }
 
-/* The sums of axpy, with the same bits, for rows b[j] that are contiguous: tiles of B are packed into
- * the first-level cache. A weight that the file has transposed is read where it is. */
+/* The sums of axpy, with the same bits, for contiguous b[j]: tiles of B are packed into the
+ * first-level cache. A weight that the file has transposed is read where it is. */
 EC_CLONES static void EC_FN(turned)(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                                     int64_t row, void *out) {
   enum { COLS = 64, STEPS = 64 };

@@ -31,7 +31,7 @@ struct ec_gemm_side {
   const void *geometry; /* for other packing functions */
   struct ec_kept *kept; /* of a constant side, which is packed once; NULL: in each call */
   int64_t variant;      /* distinguishes the geometries of kept sides */
-  bool turned;          /* a B with contiguous columns: sums in the order of contiguous rows */
+  bool turned;          /* a B with contiguous k: sums in the order of one with contiguous lanes */
 };
 
 typedef struct ec_gemm_out {

@@ -184,7 +184,7 @@ size_t ec_constant_room(const ec_method *m) {
   return room;
 }
 
-/* Computes the result of call `at`, shares that of an equal one, or makes its readers do without. */
+/* Computes the result of call `at`, shares an equal one's, or makes its readers do without. */
 static ec_status fold_or_share(const folding *f, size_t at, size_t *room, ec_error *err) {
   ec_method *m = f->m;
   ec_placement *p = ec_placement_of(m, m->instrs[at].writes[0]->as.tensor);

@@ -3,15 +3,13 @@
  * The exporter writes a linear layer as a transposition of the weight and a product. A transposed
  * copy of a large weight is as much memory again, and the file's pages stay in memory, too, because
  * the copy reads them. Products read either order of dimensions, with the same bits. So if only
- * products read the transposition, they get a tensor with the memory of the weight and the dim_order
- * of columns. Weights of less than 1 MB are copied: they stay in a cache, where the copy is faster.
+ * products read the transposition, they get a tensor with the memory of the weight and the
+ * dim_order of columns. Smaller ones are copied: they stay in a cache, where the copy is faster.
  *
  * A traced call executes the instructions, with the memory that the file's plan gives them. */
 #include "runtime/passes/turn.h"
 
 #include <string.h>
-
-#include "runtime/passes/fold.h"
 
 enum {
   LEAST_BYTES = 1 << 20,

@@ -4,8 +4,8 @@
 
 #include "runtime/passes/pass.h"
 
-/* Makes products read the operand of a transposition, call `at`, in place of its result. Sets `*done`
- * false if anything else reads the result, or a copy is faster. */
+/* Makes products read the operand of a transposition, call `at`, in place of its result. Sets
+ * `*done` false if anything else reads the result, or a copy is faster. */
 ec_status ec_turn_constant(const ec_uses *uses, size_t at, bool *done, ec_error *err);
 
 /* Returns the constant that an argument stands for: its elements in their own order of dimensions,
