@@ -218,8 +218,24 @@ def main(args: argparse.Namespace) -> int:
     if args.ladder and not args.json:
         _show_ladder(subject, args)
     if report.verdict == "differ" and not args.cut and not args.json:
-        _next.show(_next.command_line("explain", *args.words, "--cut", "cut"))
+        _show_cut(report, subject.program, args)
     return _arguments.EXIT_CODES[report.verdict]
+
+
+def _show_cut(report: ErrorReport, program: ProgramFile, args: argparse.Namespace) -> None:
+    """Print the call that cuts the program, where a part of it may show the fault."""
+    from executorch_c.cut.run import flow_of, may_have_part
+
+    if not may_have_part(report):
+        return
+    words, about = ["explain", *args.words, "--cut", "cut"], ""
+    try:
+        flow_of(program)
+    except ValueError:
+        if not args.flow:
+            words += ["--flow", "FLOW"]
+            about = "FLOW: the flow that made the program, as for `check`"
+    _next.show(_next.command_line(*words), about)
 
 
 def _show(report: ErrorReport, part: Cut | None, args: argparse.Namespace) -> None:

@@ -70,6 +70,10 @@ ENGINES = ("OpenvinoBackend", "CoreAIBackend")
 """Backends that run a payload as a whole: what a trace shows of their nodes are copies, so that
 changed ones reach no later node."""
 
+FUSED, SUMS_IN_FUSED = ("Subgraph",), 2
+"""Nodes that OpenVINO has fused of others, as its profile has them, and the sums in each, at most:
+two products, of two linear layers or of attention."""
+
 # ---- operators --------------------------------------------------------------------------------
 
 Kind = Literal["exact", "once", "function", "angle", "sum"]
@@ -225,12 +229,17 @@ def _after(rounding: Rounding, before: Rounding | None) -> Rounding:
 
 
 def _sums_in(replay: Replay, delegate: int) -> int:
-    """Return the number of a payload's nodes that add; 1 without any, or for an unknown payload."""
+    """Return the number of a payload's nodes that add; 1 without any, or for an unknown payload
+    whose engine does not tell them."""
     inside = replay.flow.view.inside(delegate)
-    rows = [] if inside is None or isinstance(inside, str) else inside["nodes"]
-    # a note begins with the engine's own name of a node: several are from one operator
-    names = [(row["note"] or row["name"] or "").split(" ")[0] for row in rows]
-    return max(sum(kind_of(name) == "sum" for name in names), 1)
+    if inside is None or isinstance(inside, str):
+        names = [event.name for event in replay.profile() if event.delegate == delegate]
+    else:
+        names = [row["note"] or row["name"] or "" for row in inside["nodes"]]
+    # the engine's own name of a node is first: several are from one operator
+    own = [name.split(" ")[0] for name in names]
+    fused = sum(name in FUSED for name in own)
+    return max(sum(kind_of(name) == "sum" for name in own) + SUMS_IN_FUSED * fused, 1)
 
 
 def _is_dynamic(event: Event, converted: set[int | None]) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from executorch_c._core import Error
 from executorch_c._programs import ProgramSource, method_info, method_of
 from executorch_c.blame.places import Numbering, Place
 from executorch_c.rewrite.points import Dataflow
@@ -15,10 +16,13 @@ from executorch_c.rewrite.points import Dataflow
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._core import Method
-    from executorch_c.trace import Result, Trace
+    from executorch_c.trace import Event, Result, Trace
 
 MAX_BYTES = 1 << 30
 """Maximum bytes of a trace."""
+
+PROFILED = {"OpenvinoBackend": {"profile": True}}
+"""Options of backends whose engines report nodes."""
 
 Change = Callable[[Place, "Array"], object]
 """Sees the result of a place, and may change it."""
@@ -68,6 +72,19 @@ class Replay:
         with self.method.tracing(values=True, max_bytes=MAX_BYTES) as trace:
             self.method.execute(self.inputs)
         return trace
+
+    def profile(self) -> list[Event]:
+        """Return the nodes that engines report of a run: those of payloads that nothing here reads;
+        [] where no engine does."""
+        try:
+            method = self.method._program.load_method(
+                self.info["name"], backend_options=PROFILED, delegate_at_load=False
+            )
+            with method.tracing() as trace:
+                method.execute(self.inputs)
+        except Error:
+            return []
+        return [event for event in trace.events if event.kind == "node"]
 
     def places(self) -> dict[str, Place]:
         """Return the places of all results by id, in order of execution."""

@@ -152,6 +152,13 @@ def of_report(
         return work.result(found, target, start)
 
 
+def may_have_part(report: ErrorReport) -> bool:
+    """Return True if a program of some nodes may show the fault of a report: its first row has
+    nodes in the graph of the reference."""
+    places, first = places_of(report), report.first
+    return places is not None and first is not None and bool(places.nodes_of(first))
+
+
 def flow_of(program: ProgramFile) -> str:
     """Return the name of the flow that makes a program's delegates. Raises ValueError for several
     backends, or one that several flows make."""

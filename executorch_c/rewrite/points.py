@@ -72,7 +72,7 @@ def _inside(view: View, events: Sequence[Event], number: int, at: int) -> Iterat
     end = number + 1
     while end < len(events) and events[end].kind == "node":
         end += 1
-    nodes = events[max(end - len(rows), number + 1) : end]
+    nodes = events[number + 1 : min(number + 1 + len(rows), end)]
     if len(nodes) != len(rows):
         return
     for i, (event, row) in enumerate(zip(nodes, rows)):

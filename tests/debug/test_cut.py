@@ -15,7 +15,7 @@ import torch
 import executorch_c
 from executorch_c import cli, devtools
 from executorch_c.check import by_flow, flows
-from executorch_c.cut import constants, files
+from executorch_c.cut import constants, files, run as cut_run
 from executorch_c.cut.graph import Part, Whole
 from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.rewrite import kinds
@@ -207,6 +207,17 @@ def test_explain_cuts(
         assert cli.main(line.split()) == 3
     report = json.loads(capsys.readouterr().out)
     assert report["cut"]["nodes"] == ["tanh"] and report["first"] is not None
+
+    def unknown(program: object) -> str:
+        raise ValueError("pass `flow`")
+
+    line = "explain m.pte --model model.py:make"
+    monkeypatch.setattr(cut_run, "flow_of", unknown)
+    assert cli.main(line.split()) == 3
+    assert f"next: executorch-c {line} --cut cut --flow FLOW\n" in capsys.readouterr().out
+    monkeypatch.setattr(cut_run, "may_have_part", lambda report: False)
+    assert cli.main(line.split()) == 3
+    assert "next:" not in capsys.readouterr().out
 
 
 def test_parts_of_a_graph() -> None:

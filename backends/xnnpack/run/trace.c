@@ -219,13 +219,13 @@ void ecx_shown_close(const ec_host *host, ecx_delegate *d) {
 }
 
 /* Reports nodes in order, each followed by its values: debug handles need not be distinct. If the
- * numbers of operators and nodes differ, times cannot be assigned to nodes. Nodes that XNNPACK does
- * not run take no time; they are reported if they have values to show. */
+ * numbers of operators and nodes differ, times cannot be assigned to nodes: the operators follow
+ * the nodes, whose numbers are those of other traces. Nodes that XNNPACK does not run take no time;
+ * they are reported if they have values to show. */
 static uint32_t report_nodes(const ecx_call *c, const ecx_delegate *d, uint32_t wants, profile *p,
                              void *const *pointers) {
   const ecx_graph *g = &d->graph;
   const bool known = count_nodes(g) == p->count, values = wants & EC_BACKEND_TRACE_VALUES;
-  for (size_t i = 0; i < p->count && !known; i++) report_time(c, p, i, NULL);
   size_t at = 0;
   for (uint32_t i = 0; i < g->node_count; i++) {
     const ecx_node *n = &g->nodes[i];
@@ -235,6 +235,7 @@ static uint32_t report_nodes(const ecx_call *c, const ecx_delegate *d, uint32_t 
     else if (values) c->host->trace_node(c->call, &node);
     if (values) ECX_TRY(report_values(c, d, wants, n, pointers));
   }
+  for (; at < p->count && !known; at++) report_time(c, p, at, NULL);
   return EC_BACKEND_OK;
 }
 

@@ -249,7 +249,7 @@ class Steps:
         events, rows = call.nodes, []
         if call.inside is not None:
             rows = [row for row in call.inside["nodes"] if DEAD not in (row["note"] or "")]
-            events = events[len(events) - len(rows) :] if len(events) >= len(rows) else []
+            events = events[: len(rows)] if len(events) >= len(rows) else []
         if not rows or not events:
             self._unknown(call, sources)
             return {}
