@@ -1,6 +1,7 @@
 """`python -m tests.blame`: error rates of `blame` on simulated devices, as tables.
 
     python -m tests.blame --count 300 --others 300 --healthy 300 --results tests/blame/results.md
+    python -m tests.blame --held-out 2 --results tests/blame/held_out_results.md
 
 Programs of flows whose packages are missing are left out.
 """
@@ -18,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.backends.flow_matrix import PACKAGES
-from tests.blame import faults, judged, planted
-from tests.blame.units import Unit, recorded, units
+from tests.blame import faults, held_out, judged, planted
+from tests.blame.units import SCHEMES, Unit, recorded, units
 
 SIZES = (0.1, 0.5)
 """Limits between small, medium and large changes of the outputs, in parts of their RMS."""
@@ -82,12 +83,10 @@ def timely(cases: Iterable[planted.Case], minutes: float | None) -> Iterator[pla
             return
 
 
-def with_faults(
-    chosen: list[Unit], count: int, args: argparse.Namespace, kinds: Sequence[str]
-) -> tuple[Rates, list[str]]:
-    """Plant faults; return rates by kind, scheme, model and size, and the misses."""
+def with_faults(cases: Iterable[planted.Case], minutes: float | None) -> tuple[Rates, list[str]]:
+    """Judge devices with faults; return rates by kind, scheme, model and size, and the misses."""
     rates, misses = Rates(), []
-    for case in timely(planted.drawn(chosen, count, args.seed, kinds), args.minutes):
+    for case in timely(cases, minutes):
         alone, located = judged.ask(case, False), judged.ask(case, True)
         right, near = alone.is_right(case), located.is_near()
         for group in ("all", case.kind, case.unit.scheme, case.unit.model, _size(case)):
@@ -100,10 +99,10 @@ def with_faults(
     return rates, misses
 
 
-def without_faults(chosen: list[Unit], args: argparse.Namespace) -> tuple[int, list[str]]:
-    """Run healthy devices; return their number, and those that are accused."""
+def without_faults(cases: Iterable[planted.Case], minutes: float | None) -> tuple[int, list[str]]:
+    """Judge healthy devices; return their number, and those that are accused."""
     accused, number = [], 0
-    for case in timely(planted.drawn_healthy(chosen, args.healthy, args.seed), args.minutes):
+    for case in timely(cases, minutes):
         answers = [judged.ask(case, False), judged.ask(case, True)]
         number += 1
         wrong = [answer for answer in answers if not answer.is_right(case)]
@@ -114,16 +113,15 @@ def without_faults(chosen: list[Unit], args: argparse.Namespace) -> tuple[int, l
 
 
 def tables(
-    chosen: list[Unit], count: int, args: argparse.Namespace, kinds: Sequence[str]
+    cases: Iterable[planted.Case], minutes: float | None, kinds: Sequence[str], units: list[Unit]
 ) -> list[str]:
     """Return the results of faults of some kinds in Markdown."""
-    rates, misses = with_faults(chosen, count, args, kinds)
-    schemes = sorted({unit.scheme for unit in chosen})
+    rates, misses = with_faults(cases, minutes)
     lines = [
         *rates.table("all", ["all"]),
         *rates.table("kind", kinds),
-        *rates.table("scheme", schemes),
-        *rates.table("model", sorted({unit.model for unit in chosen})),
+        *rates.table("scheme", sorted({unit.scheme for unit in units})),
+        *rates.table("model", sorted({unit.model for unit in units})),
         *rates.table("size", sorted(group for group in rates.counts if group.startswith("change"))),
     ]
     return [*lines, "Wrong answers:", "", *(f"* {miss}" for miss in misses or ["none"]), ""]
@@ -131,7 +129,8 @@ def tables(
 
 def report(chosen: list[Unit], args: argparse.Namespace) -> str:
     """Return the results in Markdown."""
-    number, accused = without_faults(chosen, args)
+    runs = planted.drawn_healthy(chosen, args.healthy, args.seed)
+    number, accused = without_faults(runs, args.minutes)
     lines = [
         "# Error rates of `blame` on simulated devices",
         "",
@@ -149,7 +148,30 @@ def report(chosen: list[Unit], args: argparse.Namespace) -> str:
     )
     for title, count, kinds in parts:
         if count:
-            lines += [f"## {title}", "", *tables(chosen, count, args, kinds)]
+            cases = planted.drawn(chosen, count, args.seed, kinds)
+            lines += [f"## {title}", "", *tables(cases, args.minutes, kinds, chosen)]
+    return "\n".join(lines)
+
+
+def held_out_report(schemes: list[str], args: argparse.Namespace) -> str:
+    """Return the results of the faults and programs that `blame` was not fitted on."""
+    programs = held_out.programs(schemes)
+    runs = held_out.healthy_cases(programs, args.held_out, args.seed)
+    number, accused = without_faults(runs, args.minutes)
+    cases = held_out.cases(schemes, args.held_out, args.seed)
+    lines = [
+        "# Faults and programs that `blame` was not fitted on",
+        "",
+        f"`python -m tests.blame --held-out {args.held_out} --seed {args.seed}`: {len(programs)} "
+        "programs (`held_out.py`).",
+        "",
+        f"Healthy devices accused: {len(accused)} of {number}.",
+        "",
+        *(f"* {one}" for one in accused),
+        "## Faults",
+        "",
+        *tables(cases, args.minutes, held_out.KINDS, programs),
+    ]
     return "\n".join(lines)
 
 
@@ -158,13 +180,18 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60, help="faults")
     parser.add_argument("--others", type=int, default=60, help="faults of other kinds")
     parser.add_argument("--healthy", type=int, default=60, help="runs of healthy devices")
+    parser.add_argument("--held-out", type=int, help="rounds of other programs and faults alone")
+    parser.add_argument("--schemes", nargs="+", default=[*SCHEMES], help="of --held-out")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", type=int, default=2, help="seeds of weights")
     parser.add_argument("--programs", type=int, help="exported programs; default: all")
     parser.add_argument("--minutes", type=float, help="time of each part; default: no limit")
     parser.add_argument("--results", type=Path, metavar="FILE", help="write the tables")
     args = parser.parse_args()
-    text = report(available(args.weights, args.programs), args)
+    if args.held_out:
+        text = held_out_report(args.schemes, args)
+    else:
+        text = report(available(args.weights, args.programs), args)
     print(text)
     if args.results:
         args.results.write_text(text)

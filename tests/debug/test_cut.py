@@ -4,6 +4,7 @@
 """
 
 import json
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,35 @@ def test_the_script_of_a_report(tmp_path: Path) -> None:
     (folder / "cut.pte").unlink()
     done = process.python("repro.py", "--export", cwd=folder, ok=False)
     assert done.returncode == 0, done.stderr
+    assert "need --import FILE" in done.stdout
+
+
+WRONG_TANH = """
+import executorch_c
+
+@executorch_c.register_operator(
+    "aten::tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", override=True
+)
+def wrong(self):
+    return self / 2
+"""
+
+
+@pytest.mark.heavy  # a new process that imports torch
+def test_the_script_of_a_wrong_operator(tmp_path: Path) -> None:
+    """The official runtime computes it rightly; here it is wrong with the file that has it."""
+    model, _ = flow_models.make("mlp")
+    folder, operators = tmp_path / "cut", tmp_path / "operators.py"
+    operators.write_text(WRONG_TANH)
+    runpy.run_path(str(operators))
+    try:
+        cut = devtools.cut(model, (X,), folder=folder, flow="portable", progress=False)
+    finally:
+        executorch_c.unregister_operator("aten::tanh.out")
+    assert cut.nodes == ("tanh",) and cut.official == "match"
+    done = process.python("repro.py", "--import", operators, cwd=folder, ok=False)
+    assert done.returncode == 3, done.stderr
+    assert "executorch_c, sample 2: relative error" in done.stdout
 
 
 def made_by_another_flow(flow: str) -> tuple[Any, Any]:
