@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -51,6 +52,15 @@ def is_installed(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):  # the package around it, or one without a spec
         return False
+
+
+def folder_of(name: str) -> str:
+    """Return the path of the folder that a package is imported from. Raises ImportError."""
+    spec = importlib.util.find_spec(name) if is_installed(name) else None
+    if spec is None or spec.origin is None:
+        raise missing_error("a process with limits", name)
+    package = os.path.dirname(os.path.abspath(spec.origin))
+    return os.path.dirname(package) if spec.submodule_search_locations else package
 
 
 def require(what: str, *packages: str) -> None:

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, cast
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
 
-from executorch_c._core import Error
+from executorch_c._core import Error, InvalidArgumentError
 from executorch_c._paths import reading
+
+if TYPE_CHECKING:
+    from executorch_c._types import FilePath
 
 BUNDLED = b"BP08"
 """Identifier of a .bpte, at byte 4."""
 PACKAGE = b"PK\3\4"
 """First bytes of a .ptn."""
+MAX_BYTES = 256 << 20
+"""Bytes of a tokenizer's file."""
+MAX_PARSED = 64 << 20
+"""Bytes of a file that becomes Python objects, which take up to 25 times the memory."""
+
+
+def read(path: FilePath, limit: int) -> bytes:
+    """Return the bytes of a file. Raises InvalidArgumentError for a device, a pipe, and for a file
+    of more than `limit` bytes; OSError."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            raise InvalidArgumentError(f"{path!s}: not a regular file")
+        data = file.read(limit + 1) if info.st_size <= limit else b""
+    if max(info.st_size, len(data)) > limit:
+        raise InvalidArgumentError(
+            f"{path!s}: {max(info.st_size, len(data)):,} bytes, expected at most {limit:,}"
+        )
+    return data
 
 
 def _head(source: object) -> bytes:
@@ -21,18 +44,15 @@ def _head(source: object) -> bytes:
     if isinstance(source, (str, os.PathLike)):
         with reading(source) as file:
             return file.read(8)
-    if hasattr(source, "read"):
-        stream = cast(Any, source)
-        if not stream.seekable():
-            return b""
-        start = stream.tell()
-        head = stream.read(8)
-        stream.seek(start)
-        return bytes(head)
-    try:
+    with suppress(TypeError, BufferError):
         return bytes(memoryview(cast(bytes, source)).cast("B")[:8])
-    except TypeError:
+    stream = cast(Any, source)
+    if not hasattr(source, "read") or not getattr(stream, "seekable", bool)():
         return b""
+    start = stream.tell()
+    head = stream.read(8)
+    stream.seek(start)
+    return bytes(head)
 
 
 def is_bundled(source: object) -> bool:

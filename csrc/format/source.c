@@ -35,6 +35,15 @@ static ec_status map_file(ec_source *out, int fd, const char *path, ec_error *er
   return EC_OK;
 }
 
+ec_status ec_source_check_open(int fd, const char *name, bool *is_stream, ec_error *err) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return fail_path(err, "read the kind of", name);
+  *is_stream = S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode);
+  if (S_ISREG(info.st_mode) || *is_stream) return EC_OK;
+  return ec_fail(err, EC_ACCESS_FAILED, "the open file '%s' is %s", name,
+                 S_ISDIR(info.st_mode) ? "a folder" : "a device, not a file");
+}
+
 static ec_status copy_path(ec_source *out, const char *path, ec_error *err) {
   const size_t size = strlen(path) + 1;
   out->path = ec_alloc(size);

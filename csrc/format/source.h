@@ -2,6 +2,7 @@
 #ifndef EC_FORMAT_SOURCE_H
 #define EC_FORMAT_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,10 @@ typedef struct ec_source {
 /* Maps a file read-only. Refuses empty files, directories and devices. AccessFailed names the path
  * and the system's reason. */
 ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock, ec_error *err);
+
+/* Refuses the descriptor of an open device or folder; the message has its name. Sets `is_stream` for
+ * a pipe or socket, which may be endless. */
+ec_status ec_source_check_open(int fd, const char *name, bool *is_stream, ec_error *err);
 
 /* Borrows a buffer; `release(owner)` is called when it is no longer needed. A buffer that is not
  * aligned to 16 bytes is copied, and released at once, so that constants keep their alignment in

@@ -3,6 +3,8 @@
 
 #include "python/sources.h"
 
+#include <limits.h>
+
 #include "format/kind.h"
 #include "python/errors.h"
 #include "python/gil.h"
@@ -106,8 +108,61 @@ static int open_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
   return rc;
 }
 
+/* Returns the descriptor of an open file, or -1 for another object with a method `read`. */
+static int descriptor_of(PyObject *file) {
+  PyObject *number = PyObject_CallMethod(file, "fileno", NULL);
+  const long fd = number && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
+  Py_XDECREF(number);
+  PyErr_Clear();
+  return fd >= 0 && fd <= INT_MAX ? (int)fd : -1;
+}
+
+/* Refuses open devices. Sets `is_stream` for a pipe or socket. */
+static int check_open(ecpy_state *state, PyObject *file, bool *is_stream) {
+  const int fd = descriptor_of(file);
+  if (fd < 0) return 0;
+  PyObject *name = PyObject_GetAttrString(file, "name");
+  PyErr_Clear();
+  PyObject *shown = name ? PyObject_Str(name) : NULL;
+  const char *text = shown ? PyUnicode_AsUTF8AndSize(shown, NULL) : NULL;
+  PyErr_Clear();
+  ec_error err;
+  ec_error_clear(&err);
+  const ec_status status = ec_source_check_open(fd, text ? text : "?", is_stream, &err);
+  Py_XDECREF(shown);
+  Py_XDECREF(name);
+  if (status == EC_OK) return 0;
+  ecpy_raise(state, &err);
+  return -1;
+}
+
+enum { STREAM_PART = 1 << 20, STREAM_PARTS = 1 << 11 };
+static const Py_ssize_t STREAM_BYTES = (Py_ssize_t)STREAM_PART * (STREAM_PARTS - 1);
+
+/* Returns all bytes of a pipe, up to a limit. */
+static PyObject *read_stream(PyObject *file) {
+  PyObject *all = PyByteArray_FromStringAndSize(NULL, 0);
+  while (all) {
+    PyObject *part = PyObject_CallMethod(file, "read", "n", (Py_ssize_t)STREAM_PART);
+    if (!part || !PyObject_CheckBuffer(part)) {
+      Py_DECREF(all);
+      return part; /* an exception, or text */
+    }
+    const Py_ssize_t before = PyByteArray_Size(all);
+    Py_SETREF(all, PySequence_InPlaceConcat(all, part));
+    Py_DECREF(part);
+    if (!all || PyByteArray_Size(all) == before) break;
+    if (PyByteArray_Size(all) <= STREAM_BYTES) continue;
+    PyErr_Format(PyExc_ValueError, "A pipe has more than %zd bytes.", STREAM_BYTES);
+    Py_CLEAR(all);
+  }
+  return all;
+}
+
 static int open_read(ecpy_state *state, PyObject *file, ec_source *out) {
-  PyObject *bytes = PyObject_CallMethod(file, "read", NULL);
+  bool is_stream = false;
+  if (check_open(state, file, &is_stream)) return -1;
+  PyObject *bytes = is_stream ? read_stream(file) : PyObject_CallMethod(file, "read", NULL);
   if (!bytes) return -1;
   int rc = -1;
   if (PyObject_CheckBuffer(bytes))

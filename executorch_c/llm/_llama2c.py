@@ -12,6 +12,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from executorch_c import _files
 from executorch_c.llm._byte_tokenizer import ByteTokenizer
 
 BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
@@ -55,7 +56,7 @@ class Llama2c(ByteTokenizer):
     @classmethod
     def read(cls, path: Path) -> Llama2c:
         """Return the tokenizer of a file. Raises ValueError for a damaged one."""
-        data = path.read_bytes()
+        data = _files.read(path, _files.MAX_PARSED)
         start = header_of(data, len(data))
         if start is None:
             raise ValueError(f"{path}: not a tokenizer of llama2.c")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import array
 import base64
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from executorch_c import _extras
+from executorch_c import _extras, _files
+from executorch_c._core import InvalidArgumentError
+from executorch_c._limited.process import Ended, LimitedProcess, Limits, Refused
+from executorch_c.llm import _tokenizer_service
 from executorch_c.llm._byte_tokenizer import ByteTokenizer
+
+LIMITS = Limits(seconds=30.0, memory=2 << 30, reply=1 << 30)
+"""Limits of reading a file, and of a call, by a package."""
+PACKAGES = {
+    "hf": ("tokenizers",),
+    "sentencepiece": ("sentencepiece",),
+    "tiktoken": ("tiktoken", "regex"),
+}
 
 LLAMA3_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -40,8 +52,8 @@ def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        document = json.loads(_files.read(path, _files.MAX_PARSED))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON: {error}") from error
     return document if isinstance(document, dict) else {}
 
@@ -53,22 +65,80 @@ def _content(token: object) -> str | None:
     return token if isinstance(token, str) else None
 
 
+class Package:
+    """A tokenizer of a package, in a process with limits.
+
+    Raises InvalidArgumentError, with the name of the file, for every failure there.
+    """
+
+    def __init__(self, kind: str, path: Path, *arguments: Any) -> None:
+        packages = PACKAGES[kind]
+        _extras.require(f"a tokenizer of {kind}", *packages)
+        self.path = path
+        service = Path(_tokenizer_service.__file__)
+        self.process = LimitedProcess(service, packages, LIMITS, (kind, *arguments))
+        self.description = self._json(f"not a valid file of {kind}", "info")
+
+    def _ask(self, what: str, *request: Any) -> Any:
+        try:
+            return self.process.ask(request)
+        except (Refused, Ended, OSError) as error:
+            reason = str(error)
+        raise InvalidArgumentError(f"{self.path}: {what}: {reason}")
+
+    def _json(self, what: str, *request: Any) -> Any:
+        try:
+            return json.loads(self._ask(what, *request))
+        except (TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, InvalidArgumentError):
+                raise
+            raise InvalidArgumentError(f"{self.path}: {what}: a malformed answer") from error
+
+    def info(self) -> dict[str, Any]:
+        """Return what the file says of special tokens, and the number of tokens."""
+        found: dict[str, Any] = self.description
+        return found
+
+    def ids_of(self, *texts: str) -> list[int | None]:
+        """Return the ids of tokens."""
+        ids: list[int | None] = self._json("tokens", "ids_of", *texts)
+        return ids
+
+    def text_of(self, id: int) -> str:
+        """Return the text of a token; empty without one."""
+        return str(self._ask(f"token {id}", "text_of", id))
+
+    def encode(self, text: str, *options: bool) -> list[int]:
+        """Return the ids of a text."""
+        what = f"encoding of {len(text):,} characters"
+        data = self._ask(what, "encode", str.__str__(text), *options)
+        if not isinstance(data, bytes) or len(data) % 8:
+            raise InvalidArgumentError(f"{self.path}: {what}: a malformed answer")
+        return array.array("q", data).tolist()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids."""
+        given = [int(id) for id in ids]
+        return str(self._ask(f"decoding of {len(given):,} tokens", "decode", given))
+
+
 class HuggingFace:
-    """A tokenizer of the package `tokenizers`."""
+    """A tokenizer of the package `tokenizers`: of a file, or an object of the package."""
 
     kind = "hf"
 
     def __init__(
         self,
-        inner: Any,
+        inner: Package | _tokenizer_service.HuggingFace,
         config: Mapping[str, Any] | None = None,
         generation: Mapping[str, Any] | None = None,
     ) -> None:
         self.inner = inner
         self.config = dict(config or {})
         """tokenizer_config.json: special tokens, chat_template."""
-        added = inner.get_added_tokens_decoder()
-        self.special = {i: t.content for i, t in added.items() if t.special}
+        info = inner.info()
+        self.special = {int(i): str(text) for i, text in info["special"].items()}
+        self._size = int(info["size"])
         self._generation = generation or {}
         self.bos_id = self._named("bos_token", "bos", "begin_of_text")
         self.eos_ids = self._find_eos()
@@ -76,8 +146,7 @@ class HuggingFace:
     @classmethod
     def read(cls, path: Path, folder: Path) -> HuggingFace:
         """Return the tokenizer of a tokenizer.json, with the config files of its folder."""
-        tokenizers = _extras.load("a tokenizer.json", "tokenizers")
-        inner = tokenizers.Tokenizer.from_file(str(path))
+        inner = Package("hf", path, _files.read(path, _files.MAX_BYTES))
         config: dict[str, Any] = {}
         generation: dict[str, Any] = {}
         if path.name == "tokenizer.json":
@@ -87,9 +156,14 @@ class HuggingFace:
             }
             template = folder / "chat_template.jinja"
             if template.is_file():
-                config["chat_template"] = template.read_text(encoding="utf-8")
+                config["chat_template"] = _files.read(template, _files.MAX_PARSED).decode("utf-8")
             generation = _json(folder / "generation_config.json")
         return cls(inner, config, generation)
+
+    @classmethod
+    def of_object(cls, source: Any) -> HuggingFace:
+        """Return the tokenizer of an object of `tokenizers`."""
+        return cls(_tokenizer_service.HuggingFace(source))
 
     @classmethod
     def of_transformers(cls, source: Any) -> HuggingFace:
@@ -99,12 +173,16 @@ class HuggingFace:
             "eos_token": source.eos_token,
             "chat_template": source.chat_template,
         }
-        return cls(source.backend_tokenizer, config)
+        return cls(_tokenizer_service.HuggingFace(source.backend_tokenizer), config)
 
     @property
     def vocab_size(self) -> int:
         """Return the largest id plus 1."""
-        return 1 + max(self.inner.get_vocab(with_added_tokens=True).values(), default=-1)
+        return self._size
+
+    def text_of(self, id: int) -> str:
+        """Return the text of a token, special or not; empty without one."""
+        return self.inner.text_of(id)
 
     @property
     def chat_template(self) -> object:
@@ -116,8 +194,7 @@ class HuggingFace:
         one of some words in its text."""
         text = _content(self.config.get(key))
         if text is not None:
-            token: int | None = self.inner.token_to_id(text)
-            return token
+            return self.inner.ids_of(text)[0]
         ids = [i for i, name in self.special.items() if any(part in name.lower() for part in parts)]
         if key == "bos_token":
             ids = ids or [i for i, name in self.special.items() if name == "<s>"]
@@ -136,15 +213,14 @@ class HuggingFace:
     def encode(self, text: str, bos: bool | None = None) -> list[int]:
         """Return the ids of a text. `bos` None or True: with the special tokens that the file's
         post-processor adds; True also adds BOS if it adds none."""
-        ids: list[int] = self.inner.encode(text, add_special_tokens=bos is not False).ids
+        ids = list(self.inner.encode(text, bos is not False))
         if bos and self.bos_id is not None and ids[:1] != [self.bos_id]:
             ids = [self.bos_id, *ids]
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens."""
-        text: str = self.inner.decode(list(ids), skip_special_tokens=True)
-        return text
+        return self.inner.decode(list(ids))
 
     def token_bytes(self, id: int) -> bytes | None:
         """Return None: a decoder of this format may look at neighbours."""
@@ -157,27 +233,27 @@ class SentencePiece:
     kind = "sentencepiece"
 
     def __init__(self, path: Path) -> None:
-        module = _extras.load("a SentencePiece tokenizer", "sentencepiece")
-        self.inner = module.SentencePieceProcessor(model_file=str(path))
-        bos, eos = self.inner.bos_id(), self.inner.eos_id()
+        self.inner = Package("sentencepiece", path, _files.read(path, _files.MAX_BYTES))
+        info = self.inner.info()
+        bos, eos = int(info["bos"]), int(info["eos"])
+        self._size = int(info["size"])
         self.bos_id = bos if bos >= 0 else None
         self.eos_ids = (eos,) if eos >= 0 else ()
 
     @property
     def vocab_size(self) -> int:
         """Return the number of pieces."""
-        return int(self.inner.get_piece_size())
+        return self._size
 
     def encode(self, text: str, bos: bool | None = None) -> list[int]:
         """Return the ids of a text."""
         first = [self.bos_id] if bos is not False and self.bos_id is not None else []
-        return first + [int(i) for i in self.inner.encode(text)]
+        return first + self.inner.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without control tokens; unknown ids are left out."""
         count = self.vocab_size
-        text: str = self.inner.decode([i for i in ids if 0 <= i < count])
-        return text
+        return self.inner.decode([i for i in ids if 0 <= i < count])
 
     def token_bytes(self, id: int) -> bytes | None:
         """Return None: the space before a word depends on its neighbours."""
@@ -191,6 +267,7 @@ class Tiktoken(ByteTokenizer):
 
     def __init__(
         self,
+        path: Path,
         ranks: Mapping[bytes, int],
         pattern: str,
         special: Mapping[str, int],
@@ -198,13 +275,12 @@ class Tiktoken(ByteTokenizer):
         eos: Sequence[str],
         offset: int = 0,
     ) -> None:
-        module = _extras.load("a tiktoken tokenizer", "tiktoken")
         missing = [i for i in range(256) if bytes([i]) not in ranks]
         if missing:  # the package would panic at a text with this byte
             raise ValueError(f"the tokenizer has no token for byte 0x{missing[0]:02x}")
-        self.inner = module.Encoding(
-            "executorch_c", pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens={}
-        )
+        if len(set(ranks.values())) < len(ranks):
+            raise ValueError("two tokens have the same rank")
+        self.inner = Package("tiktoken", path, dict(ranks), pattern)
         self.offset = offset
         ids = [*(rank + offset for rank in ranks.values()), *special.values()]
         size = max(ids, default=-1) + 1
@@ -220,14 +296,14 @@ class Tiktoken(ByteTokenizer):
         self.special_ids = dict(special)
 
     def _encode(self, text: str) -> list[int]:
-        return [int(i) + self.offset for i in self.inner.encode_ordinary(text)]
+        return [i + self.offset for i in self.inner.encode(text)]
 
 
 def read_tiktoken(path: Path) -> Tiktoken:
     """Return the tokenizer of a file of ranks, with the special tokens and the pattern of Llama
     3. Raises ValueError for a damaged line."""
     ranks: dict[bytes, int] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(_files.read(path, _files.MAX_PARSED).splitlines(), 1):
         parts = line.split()
         if not parts:
             continue
@@ -241,7 +317,7 @@ def read_tiktoken(path: Path) -> Tiktoken:
     names = [*LLAMA3_SPECIAL]
     names += [f"<|reserved_special_token_{i}|>" for i in range(2, LLAMA3_RESERVED - 9)]
     special = {name: len(ranks) + i for i, name in enumerate(names[:LLAMA3_RESERVED])}
-    tokenizer = Tiktoken(ranks, LLAMA3_PATTERN, special, "<|begin_of_text|>", LLAMA3_EOS)
+    tokenizer = Tiktoken(path, ranks, LLAMA3_PATTERN, special, "<|begin_of_text|>", LLAMA3_EOS)
     tokenizer.assumption = (
         f"{path.name} has ranks only, no special tokens: those of Llama 3, and its pattern of "
         f"words, are assumed ({names[0]} is {len(ranks)})"
@@ -265,6 +341,6 @@ def read_tekken(path: Path) -> Tiktoken:
         {"rank": i, "token_str": name} for i, name in enumerate(("<unk>", "<s>", "</s>"))
     ]
     special = {row["token_str"]: int(row["rank"]) for row in listed}
-    tokenizer = Tiktoken(ranks, pattern, special, "<s>", ("</s>",), offset=reserved)
+    tokenizer = Tiktoken(path, ranks, pattern, special, "<s>", ("</s>",), offset=reserved)
     tokenizer.kind = "tekken"
     return tokenizer

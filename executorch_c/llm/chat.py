@@ -10,12 +10,10 @@ Only what the caches do not have yet is prefilled.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from executorch_c import _extras
+from executorch_c.llm import _templates
 
 if TYPE_CHECKING:
     from executorch_c.llm.generation import Stream
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 Message = Mapping[str, Any]
 """{"role": "user", "content": "..."}"""
-
-MAX_TEMPLATE_CHARACTERS = 1 << 20
 
 
 def template_of(tokenizer: object, name: str = "default") -> str:
@@ -44,65 +40,34 @@ def template_of(tokenizer: object, name: str = "default") -> str:
     return template
 
 
-def _to_json(value: object, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, **options)
-
-
-def _raise(message: str) -> None:
-    raise ValueError(f"chat template: {message}")
-
-
 def render(
     template: str, messages: Sequence[Message], *, add_generation_prompt: bool = True, **values: Any
 ) -> str:
-    """Return the text of messages by a chat template (jinja2, in its sandbox, with limits of steps,
-    sizes and time).
+    """Return the text of messages by a chat template: Jinja2's sandbox as transformers uses it, in
+    a process with limits, which the first call starts.
 
     Args:
         template: The template.
         messages: {"role": ..., "content": ...} each.
         add_generation_prompt: End with the beginning of the assistant's message.
-        values: Other variables: bos_token, eos_token, tools, documents, enable_thinking.
+        values: Other variables: bos_token, eos_token, tools, documents, enable_thinking. Texts,
+            numbers, lists and dicts.
 
     Raises ValueError for a wrong template, for messages that it refuses, and for one that needs
-    more than 10 s, 1 million steps or 16 million characters; ImportError without jinja2 (extra
-    `llm`).
+    more than 5 s of processor time, 512 MB or 16 million characters; ImportError without jinja2
+    (extra `llm`).
     """
-    jinja2 = _extras.load("a chat template", "jinja2")
-    if len(template) > MAX_TEMPLATE_CHARACTERS:
-        raise ValueError(
-            f"chat template: {len(template):,} characters, at most {MAX_TEMPLATE_CHARACTERS:,} are "
-            "read"
-        )
-    from executorch_c.llm._template_limits import LimitedEnvironment
-
-    environment = LimitedEnvironment(
-        {"tojson": _to_json},
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.loopcontrols"],
+    messages = [dict(message) for message in messages]
+    return _templates.render(
+        template,
+        {"messages": messages, "add_generation_prompt": add_generation_prompt, **values},
     )
-    environment.globals["raise_exception"] = _raise
-    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-    try:
-        text: str = environment.from_string(template).render(
-            messages=[dict(message) for message in messages],
-            add_generation_prompt=add_generation_prompt,
-            **values,
-        )
-    except jinja2.TemplateError as error:
-        raise ValueError(f"chat template: {error}") from error
-    except Exception as error:  # a template is a program: 1 / 0, endless recursion
-        raise ValueError(f"chat template: {type(error).__name__}: {error}") from error
-    return text
 
 
 def token_text(runner: TextRunner, id: int | None) -> str:
     """Return the text of a special token; empty without one."""
-    inner: Any = getattr(runner.tokenizer, "inner", None)
-    if id is None or not hasattr(inner, "id_to_token"):
-        return ""
-    return str(inner.id_to_token(id) or "")
+    text_of: Any = getattr(runner.tokenizer, "text_of", None)
+    return "" if id is None or text_of is None else str(text_of(id))
 
 
 class Chat:

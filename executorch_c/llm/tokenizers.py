@@ -15,6 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from executorch_c import _files
+from executorch_c._core import InvalidArgumentError
+from executorch_c._render.text import visible
+
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
 
@@ -70,29 +74,29 @@ def kind_of(path: Path) -> str:
     """Return the format of a tokenizer's file: "hf", "tekken", "tiktoken", "sentencepiece",
     "llama2c".
 
-    Raises ValueError for any other content, OSError for a file that cannot be read.
+    Raises InvalidArgumentError for any other content and for more than 256 MB, OSError for a file
+    that cannot be read.
     """
     from executorch_c.llm._llama2c import is_llama2c
 
-    with open(path, "rb") as file:
-        head = file.read(4096)
+    whole = _files.read(path, _files.MAX_BYTES)
+    head = whole[:4096]
     text = head.lstrip()
     if text.startswith(b"{"):
-        whole = path.read_bytes()
         if b'"model"' in whole and b'"vocab"' in whole and b'"token_bytes"' not in whole:
             return "hf"
         if b'"token_bytes"' in whole:
             return "tekken"
-        raise ValueError(
+        raise InvalidArgumentError(
             f'{path}: JSON, but neither a tokenizer.json (no "model") nor a tekken.json'
         )
     if TIKTOKEN_LINE.match(head):
         return "tiktoken"
-    if is_llama2c(head, os.path.getsize(path)):
+    if is_llama2c(head, len(whole)):
         return "llama2c"
     if head[:1] == b"\n" and len(head) > 2 and head[1] and b"\n" in head[2:6]:
         return "sentencepiece"
-    raise ValueError(
+    raise InvalidArgumentError(
         f"{path}: not a tokenizer (tokenizer.json, tekken.json, SentencePiece, "
         "tiktoken or llama2.c)"
     )
@@ -102,7 +106,12 @@ def open_tokenizer(source: FilePath | Tokenizer) -> Tokenizer:
     """Return the tokenizer of a file or folder; an object with a tokenizer's members is returned as
     it is, one of `tokenizers` or `transformers` is wrapped.
 
-    Raises ValueError for another content, ImportError without the package of the format (extra
+    Files are read by their packages in a process of their own: 30 s of processor time and 2 GB of
+    memory for reading a file, for `encode` and for `decode`.
+
+    Raises InvalidArgumentError (a ValueError) for another content, a damaged file and one that
+    exceeds these limits, here and in `encode` and `decode`; OSError for a file that cannot be
+    read; ImportError without the package of the format (extra
     `llm`), TypeError for another object.
     """
     if not isinstance(source, (str, os.PathLike)):
@@ -111,29 +120,36 @@ def open_tokenizer(source: FilePath | Tokenizer) -> Tokenizer:
     folder = path if path.is_dir() else path.parent
     path = _file_in(path) if path.is_dir() else path
     kind = kind_of(path)
+    try:
+        return _read(kind, path, folder)
+    except (ImportError, OSError):
+        raise
+    except ValueError as error:
+        raise InvalidArgumentError(_text_with(path, str(error))) from error
+    except Exception as error:  # of what a file has in place of another type
+        text = f"{path}: not a valid file of {kind}: {type(error).__name__}: {error}"
+        raise InvalidArgumentError(visible(text)) from error
+
+
+def _read(kind: str, path: Path, folder: Path) -> Tokenizer:
+    from executorch_c.llm import _tokenizer_files as files
+
     if kind == "llama2c":
         from executorch_c.llm._llama2c import Llama2c
 
         return Llama2c.read(path)
-    from executorch_c.llm import _tokenizer_files as files
-
-    try:
-        if kind == "hf":
-            return files.HuggingFace.read(path, folder)
-        if kind == "tekken":
-            return files.read_tekken(path)
-        return files.read_tiktoken(path) if kind == "tiktoken" else files.SentencePiece(path)
-    except (ImportError, OSError):
-        raise
-    except ValueError as error:
-        raise ValueError(_text_with(path, str(error))) from error
-    except Exception as error:  # the packages raise bare Exception and RuntimeError
-        raise ValueError(f"{path}: not a valid file of {kind}: {error}") from error
+    if kind == "hf":
+        return files.HuggingFace.read(path, folder)
+    if kind == "tekken":
+        return files.read_tekken(path)
+    return files.read_tiktoken(path) if kind == "tiktoken" else files.SentencePiece(path)
 
 
 def _text_with(path: Path, text: str) -> str:
-    """Return an error with the name of its file."""
-    return text if str(path) in text or str(path.parent) in text else f"{path}: {text}"
+    """Return an error on one line, with the name of its file."""
+    folder = str(path.parent)
+    is_named = str(path) in text or (folder != "." and folder in text)
+    return visible(text if is_named else f"{path}: {text}")
 
 
 def _wrapped(source: Any) -> Tokenizer:
@@ -142,7 +158,7 @@ def _wrapped(source: Any) -> Tokenizer:
     if isinstance(source, Tokenizer) and hasattr(source, "token_bytes"):
         return source
     if type(source).__module__.startswith("tokenizers"):
-        return files.HuggingFace(source)
+        return files.HuggingFace.of_object(source)
     if hasattr(source, "backend_tokenizer"):  # transformers
         return files.HuggingFace.of_transformers(source)
     raise TypeError(f"expected a tokenizer, or the path of one, found {type(source).__name__}")

@@ -110,57 +110,6 @@ def test_a_missing_jinja2_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
         render("x", [])
 
 
-LOOP = "{% for a in range(99999) %}"
-DOUBLED = "{% set n = namespace(s=START) %}{% for i in range(60) %}{% set n.s = STEP %}{% endfor %}"
-HOSTILE = {
-    "loops": f"{LOOP}{LOOP}{{% endfor %}}{{% endfor %}}",
-    "output": f"{LOOP}{LOOP}{'x' * 100}{{% endfor %}}{{% endfor %}}",
-    "captured": "{% set s %}" + LOOP + "x" * 1000 + "{% endfor %}{% endset %}",
-    "loop of a text": "{% for a in 'x' * 1000000 %}{% for b in 'x' * 1000000 %}{% endfor %}"
-    "{% endfor %}",
-    "recursive loop": "{% for a in [[1]*99]*99 recursive %}{{ loop([[1]*99]*99) }}{% endfor %}",
-    "macro": "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}"
-    "{{ f(60) }}",
-    "product": "{{ 'x' * 10000000000 }}",
-    "list": "{{ ([0] * 10000000000)|length }}",
-    "power": "{{ 9 ** (9 ** 9) }}",
-    "powers": "{% set n = namespace(x=3) %}{% for i in range(99) %}{% set n.x = n.x * n.x %}"
-    "{% endfor %}",
-    "doubled ~": DOUBLED.replace("START", "'xx'").replace("STEP", "n.s ~ n.s"),
-    "doubled +": DOUBLED.replace("START", "'xx'").replace("STEP", "n.s + n.s"),
-    "doubled list": DOUBLED.replace("START", "[1]").replace("STEP", "[n.s, n.s]") + "{{ n.s }}",
-    "doubled json": DOUBLED.replace("START", "[1]").replace("STEP", "[n.s, n.s]")
-    + "{{ n.s|tojson }}",
-    "doubled block": "{% set n = namespace(s='xx') %}{% for i in range(60) %}{% set t %}{{ n.s }}"
-    "{{ n.s }}{% endset %}{% set n.s = t %}{% endfor %}",
-    "%": "{{ '%9999999999d' % 1 }}",
-    "format": "{{ '{:9999999999}'.format(1) }}",
-    "format map": "{{ '{a:9999999999}'.format_map({'a': 1}) }}",
-    "format of a width": "{{ '{:{}}'.format(1, 9999999999) }}",
-    "format filter": "{{ '%9999999999d'|format(1) }}",
-    "center": "{{ 'x'|center(9999999999) }}",
-    "ljust": "{{ 'x'.ljust(9999999999) }}",
-    "indent": "{{ 'x'|indent(9999999999, true) }}",
-    "replace": "{{ ('x' * 1000000).replace('', 'x' * 1000000) }}",
-    "replace filter": "{{ ('x' * 1000000)|replace('', 'x' * 1000000) }}",
-    "join": "{{ ('x' * 1000000).join(range(99999)|list) }}",
-    "lipsum": "{{ lipsum(99999999) }}",
-    "sums": LOOP + "{{ range(99999)|sum }}{% endfor %}",
-}
-
-
-@pytest.mark.parametrize("template", HOSTILE.values(), ids=HOSTILE.keys())
-def test_templates_are_limited(template: str) -> None:
-    import resource
-    import time
-
-    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ValueError, match="chat template: "):
-        render(template, [{"role": "user", "content": "x"}])
-    assert time.monotonic() - started < 15
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000, "KiB"
-
-
 def test_a_long_conversation_is_within_the_limits() -> None:
     messages = [
         {"role": ("user", "assistant")[i % 2], "content": "word " * 500} for i in range(2000)
