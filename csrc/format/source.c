@@ -19,7 +19,24 @@ static ec_status fail_path(ec_error *err, const char *what, const char *path) {
   return ec_fail(err, EC_ACCESS_FAILED, "cannot %s '%s': %s", what, path, strerror(errno));
 }
 
-static ec_status map_file(ec_source *out, int fd, const char *path, ec_error *err) {
+/* Reads a whole file, which fails if it shrinks meanwhile. */
+static ec_status copy_file(ec_source *out, int fd, size_t size, const char *path, ec_error *err) {
+  uint8_t *data = ec_alloc(size);
+  if (!data)
+    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for the %zu bytes of '%s'", size,
+                   path);
+  *out = (ec_source){.data = data, .size = size, .release = ec_free, .owner = data};
+  for (size_t at = 0; at < size;) {
+    const ssize_t count = read(fd, data + at, size - at);
+    if (count > 0) at += (size_t)count;
+    if (count > 0 || (count < 0 && errno == EINTR)) continue;
+    if (count < 0) return fail_path(err, "read", path);
+    return ec_fail(err, EC_ACCESS_FAILED, "'%s' has %zu bytes, it had %zu", path, at, size);
+  }
+  return EC_OK;
+}
+
+static ec_status map_file(ec_source *out, int fd, const char *path, bool is_locked, ec_error *err) {
   struct stat info;
   if (fstat(fd, &info) != 0) return fail_path(err, "read the size of", path);
   if (!S_ISREG(info.st_mode))
@@ -29,9 +46,15 @@ static ec_status map_file(ec_source *out, int fd, const char *path, ec_error *er
   if (info.st_size == 0) return ec_fail(err, EC_ACCESS_FAILED, "'%s' is an empty file", path);
   if ((uintmax_t)info.st_size > EC_MAX_BYTES)
     return ec_fail(err, EC_ACCESS_FAILED, "'%s' is too large for this machine", path);
-  void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  const size_t size = (size_t)info.st_size;
+  if (size <= EC_COPIED_FILE && !is_locked) return copy_file(out, fd, size, path, err);
+  void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return fail_path(err, "map", path);
-  *out = (ec_source){.data = data, .size = (size_t)info.st_size, .mapped = (size_t)info.st_size};
+  *out = (ec_source){.data = data,
+                     .size = size,
+                     .mapped = size,
+                     .watched = fd + 1,
+                     .written = {info.st_mtim.tv_sec, info.st_mtim.tv_nsec}};
   return EC_OK;
 }
 
@@ -61,10 +84,9 @@ ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock_m
   do fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   while (fd < 0 && errno == EINTR);
   if (fd < 0) return fail_path(err, "open", path);
-  ec_status status = map_file(out, fd, path, err);
-  close(fd); /* the mapping stays valid */
-  if (status != EC_OK) return status;
-  if (mlock_mode != EC_MLOCK_NONE && mlock(out->data, out->size) != 0 &&
+  ec_status status = map_file(out, fd, path, mlock_mode != EC_MLOCK_NONE, err);
+  if (!out->watched) close(fd);
+  if (status == EC_OK && mlock_mode != EC_MLOCK_NONE && mlock(out->data, out->size) != 0 &&
       mlock_mode == EC_MLOCK_REQUIRE)
     status = fail_path(err, "lock in memory", path);
   if (status == EC_OK) status = copy_path(out, path, err);
@@ -93,6 +115,19 @@ ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
   return EC_OK;
 }
 
+ec_status ec_source_check_unchanged(const ec_source *source, ec_error *err) {
+  struct stat info;
+  if (!source->watched || fstat(source->watched - 1, &info) != 0) return EC_OK;
+  if ((uintmax_t)info.st_size != source->size)
+    return ec_fail(err, EC_INVALID_STATE,
+                   "'%s' has %jd bytes, it had %zu when it was loaded: load it again", source->path,
+                   (intmax_t)info.st_size, source->size);
+  if (info.st_mtim.tv_sec != source->written[0] || info.st_mtim.tv_nsec != source->written[1])
+    return ec_fail(err, EC_INVALID_STATE,
+                   "'%s' was written after it was loaded: load it again", source->path);
+  return EC_OK;
+}
+
 void ec_source_release_pages(const ec_source *source, const void *data, size_t size) {
   const uintptr_t base = (uintptr_t)source->data, at = (uintptr_t)data;
   if (!source->mapped || at < base || !ec_in_range(at - base, size, source->mapped)) return;
@@ -102,6 +137,7 @@ void ec_source_release_pages(const ec_source *source, const void *data, size_t s
 }
 
 void ec_source_close(ec_source *source) {
+  if (source->watched) close(source->watched - 1);
   if (source->mapped) munmap((void *)(uintptr_t)source->data, source->mapped);
   if (source->release) source->release(source->owner);
   ec_free(source->path);

@@ -116,13 +116,18 @@ static bool is_printable(Py_UCS4 c) {
   return is;
 }
 
-/* Writes a character: printable ones and line breaks as they are, others as Python's escapes.
+/* Writes a character: printable ones as they are, others, such as line breaks, as Python's escapes.
  * Returns the end. */
 static Py_UCS4 *write_visible(Py_UCS4 c, Py_UCS4 *out) {
   char text[16];
-  if (c == '\n' || is_printable(c)) {
+  if (is_printable(c)) {
     *out = c;
     return out + 1;
+  }
+  if (c == '\n') {
+    out[0] = '\\';
+    out[1] = 'n';
+    return out + 2;
   }
   const char *format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
   const int count = PyOS_snprintf(text, sizeof text, format, (unsigned)c);
@@ -130,8 +135,8 @@ static Py_UCS4 *write_visible(Py_UCS4 c, Py_UCS4 *out) {
   return out;
 }
 
-/* Returns a sentence without control characters: names in a file may hold a terminal's codes. Takes
- * `sentence`. */
+/* Returns a sentence on one line, without control characters: names in a file may hold a terminal's
+ * codes, or lines that look like a command's. Takes `sentence`. */
 static PyObject *make_visible(PyObject *sentence) {
   enum { LONGEST = 10 }; /* "\U0010ffff" */
   if (!sentence) return NULL;

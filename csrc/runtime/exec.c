@@ -321,6 +321,7 @@ static ec_status execute_bound(ec_method *m, ec_error *err) {
 
 static ec_status execute_call(ec_method *m, ec_error *err) {
   ec_error_clear(err);
+  EC_TRY(ec_program_check_unchanged(m->program, err));
   return ec_trace_of(m) ? ec_traced_call(m, execute_bound, err) : execute_bound(m, err);
 }
 

@@ -127,6 +127,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
                                 ec_error *err) {
   size_t index;
   ec_error_clear(err);
+  EC_TRY(ec_program_check_unchanged(program, err));
   EC_TRY(ec_program_find_method(program, name, &index, err));
   ec_method *m = ec_alloc_zeroed(sizeof *m);
   if (!m) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for method '%s'", name);

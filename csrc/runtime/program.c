@@ -142,6 +142,12 @@ bool ec_program_named_data(const ec_program *program, const char *key, ec_bytes 
   return data;
 }
 
+ec_status ec_program_check_unchanged(const ec_program *p, ec_error *err) {
+  EC_TRY(ec_source_check_unchanged(&p->file, err));
+  for (size_t i = 0; i < p->data_count; i++) EC_TRY(ec_source_check_unchanged(&p->data[i], err));
+  return EC_OK;
+}
+
 uint64_t ec_program_bytes(const ec_program *p) {
   uint64_t bytes = p->file.size;
   for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;

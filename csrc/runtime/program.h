@@ -30,6 +30,9 @@ const char *ec_program_method_name(const ec_program *program, size_t index);
 ec_status ec_program_find_method(const ec_program *program, const char *name, size_t *index,
                                  ec_error *err);
 
+/* Fails if a mapped file of the program has changed. */
+ec_status ec_program_check_unchanged(const ec_program *program, ec_error *err);
+
 /* Finds named data, of the .pte and its .ptd files; false: none of this key. */
 bool ec_program_named_data(const ec_program *program, const char *key, ec_bytes *out);
 

@@ -370,56 +370,6 @@ def test_sources(path: Path) -> None:
             np.testing.assert_array_equal(run(source), 4 * ONES)
 
 
-class OnlyReads:
-    """An object with nothing of a file but `read`."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def read(self) -> bytes:
-        return self.data
-
-
-def test_sources_of_load(path: Path) -> None:
-    """`executorch_c.load` looks at the head of a source first."""
-    data = path.read_bytes()
-    ends = os.pipe()
-    with path.open("rb") as mapped, os.fdopen(ends[0], "rb") as pipe:
-        sources = [mmap.mmap(mapped.fileno(), 0, access=mmap.ACCESS_READ), OnlyReads(data), pipe]
-        with os.fdopen(ends[1], "wb") as writer:
-            writer.write(data)
-        for source in [*sources, Reader(data)]:
-            program: Any = executorch_c.load(source)
-            assert program.method_names == ["forward"] or program.method_names == {"forward"}
-
-
-def test_open_devices_are_refused() -> None:
-    for name in ("/dev/zero", "/dev/urandom"):
-        for buffering in (-1, 0):
-            with open(name, "rb", buffering=buffering) as file:
-                for load in (executorch_c.load, executorch_c.Runtime.get().load_program):
-                    with pytest.raises(executorch_c.AccessFailedError, match=f"'{name}' is a dev"):
-                        load(file)
-
-
-@pytest.mark.heavy
-def test_an_endless_pipe_is_limited() -> None:
-    class Endless(OnlyReads):
-        def __init__(self, number: int) -> None:
-            self.number = number
-
-        def fileno(self) -> int:
-            return self.number
-
-        def read(self, size: int = -1) -> bytes:
-            return bytes(1 << 28)
-
-    ends = os.pipe()
-    with os.fdopen(ends[0]), os.fdopen(ends[1]):
-        with pytest.raises(ValueError, match="A pipe has more than 2146435072 bytes"):
-            executorch_c.load(Endless(ends[0]))  # type: ignore[arg-type]
-
-
 class Pathlike:
     def __init__(self, path: Any) -> None:
         self.path = path
