@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from executorch_c._core import Error, InvalidArgumentError
+from executorch_c._render.text import visible
 from executorch_c._paths import reading
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def named_after(source: object) -> Iterator[None]:
         yield
     except Error as error:
         if isinstance(source, (str, os.PathLike)):
-            name, message = os.fspath(source), str(error.args[0])
-            if str(name) not in message:
+            name, message = visible(str(os.fspath(source))), str(error.args[0])
+            if name not in message:
                 error.args = (f"{name}: {message}", *error.args[1:])
         raise

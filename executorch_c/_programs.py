@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, cast
 
+from executorch_c._render.text import visible
 from executorch_c._core import Method, Program, Runtime
 from executorch_c._files import is_bundled, is_readable, named_after
 
@@ -179,5 +180,5 @@ def title_of(program: object, otherwise: str) -> str:
     """Return the title of a program in reports: the name of its file, if known."""
     program = program.source if isinstance(program, ProgramFile) else program
     if isinstance(program, (str, os.PathLike)):
-        return os.path.basename(os.fspath(program))
+        return visible(os.path.basename(os.fspath(program)))
     return otherwise

@@ -67,7 +67,7 @@ def _table(trace: Trace, all_lines: Lines, shown: Iterable[Line]) -> list[list[s
 
 def notes(trace: Trace) -> list[str]:
     """Return what a trace has, in sentences: calls, times of loading, what did not fit."""
-    text = f"{_text.plural(trace.runs, 'call')} of '{trace.method}'"
+    text = f"{_text.plural(trace.runs, 'call')} of '{_text.visible(trace.method)}'"
     if trace.runs > 1:
         text += ", times are means of a call"
     if trace.load_ns:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from executorch_c._render.text import visible
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._input_sets import InputCase, InputSet, Source, input_set, pairs
 from executorch_c._order import model_first
@@ -93,7 +94,7 @@ def validate(
             kept = sum(not one.ok for one in cases) < KEPT_CASES
             cases.append(_compared(case, loaded, values, wanted, names, rule, policies, seed, kept))
     result = CaseComparisons(
-        f"Outputs of {title_of(program, 'a program')}, method '{name}'",
+        f"Outputs of {title_of(program, 'a program')}, method '{visible(name)}'",
         name,
         settled_cases(cases),
         tuple(ours.notes()),

@@ -308,7 +308,7 @@ class Trace(Report):
 
     def heading(self) -> str:
         """Return the heading of its page."""
-        return f"Trace of '{self.method}'"
+        return f"Trace of '{_text.visible(self.method)}'"
 
     def sections(self) -> Iterator[object]:
         """Return the parts of its page after the finding: the table with bars of start and
@@ -384,7 +384,7 @@ class Trace(Report):
     def __repr__(self) -> str:
         events = _text.plural(len(self.events), "event")
         calls = _text.plural(self.runs, "call")
-        return f"<executorch_c.trace.Trace of '{self.method}': {calls}, {events}>"
+        return f"<executorch_c.trace.Trace of '{_text.visible(self.method)}': {calls}, {events}>"
 
     def _repr_html_(self) -> str:
         return _trace_view.notebook(self)

@@ -11,6 +11,53 @@ PyDoc_STRVAR(error_doc,
              "the error code of the ExecuTorch documentation. `code` is that code as an int,\n"
              "`status` its name (\"INVALID_ARGUMENT\"); the class has both, too.");
 
+/* True for a character that str.isprintable accepts, or without memory. */
+static bool is_printable(Py_UCS4 c) {
+  if (c < 0x80) return c >= 0x20 && c < 0x7f;
+  PyObject *text = PyUnicode_FromOrdinal((int)c);
+  PyObject *answer = text ? PyObject_CallMethod(text, "isprintable", NULL) : NULL;
+  const bool is = answer != Py_False;
+  if (!answer) PyErr_Clear();
+  Py_XDECREF(answer);
+  Py_XDECREF(text);
+  return is;
+}
+
+/* Writes a character: printable ones as they are, others, such as line breaks, as Python's escapes.
+ * Returns the end. */
+static Py_UCS4 *write_visible(Py_UCS4 c, Py_UCS4 *out) {
+  char text[16];
+  if (is_printable(c)) {
+    *out = c;
+    return out + 1;
+  }
+  if (c == '\n') {
+    out[0] = '\\';
+    out[1] = 'n';
+    return out + 2;
+  }
+  const char *format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
+  const int count = PyOS_snprintf(text, sizeof text, format, (unsigned)c);
+  for (int i = 0; i < count; i++) *out++ = (Py_UCS4)text[i];
+  return out;
+}
+
+/* Returns a sentence on one line, without control characters: names in a file may hold a terminal's
+ * codes, or lines that look like a command's. Takes `sentence`. */
+static PyObject *make_visible(PyObject *sentence) {
+  enum { LONGEST = 10 }; /* "\U0010ffff" */
+  if (!sentence) return NULL;
+  const Py_ssize_t count = PyUnicode_GetLength(sentence);
+  Py_UCS4 *text = PyMem_New(Py_UCS4, (size_t)count * LONGEST + 1), *end = text;
+  for (Py_ssize_t i = 0; text && i < count; i++)
+    end = write_visible(PyUnicode_ReadChar(sentence, i), end);
+  PyObject *made = text ? PyUnicode_DecodeUTF32((const char *)text, (end - text) * 4, NULL, NULL)
+                        : PyErr_NoMemory();
+  PyMem_Free(text);
+  Py_DECREF(sentence);
+  return made;
+}
+
 /* Returns the message. KeyError would return its repr. */
 static PyObject *error_str(PyObject *self) {
   PyObject *args = PyObject_GetAttrString(self, "args");
@@ -19,7 +66,7 @@ static PyObject *error_str(PyObject *self) {
   PyObject *text = count == 0 ? PyUnicode_FromString("")
                               : PyObject_Str(count == 1 ? PyTuple_GET_ITEM(args, 0) : args);
   Py_DECREF(args);
-  return text;
+  return make_visible(text);
 }
 
 static PyType_Slot error_slots[] = {
@@ -102,53 +149,6 @@ static PyObject *class_of(ecpy_state *state, ec_status status) {
 #undef EC_STATUS
   }
   return found ? found : state->error_type;
-}
-
-/* True for a character that str.isprintable accepts, or without memory. */
-static bool is_printable(Py_UCS4 c) {
-  if (c < 0x80) return c >= 0x20 && c < 0x7f;
-  PyObject *text = PyUnicode_FromOrdinal((int)c);
-  PyObject *answer = text ? PyObject_CallMethod(text, "isprintable", NULL) : NULL;
-  const bool is = answer != Py_False;
-  if (!answer) PyErr_Clear();
-  Py_XDECREF(answer);
-  Py_XDECREF(text);
-  return is;
-}
-
-/* Writes a character: printable ones as they are, others, such as line breaks, as Python's escapes.
- * Returns the end. */
-static Py_UCS4 *write_visible(Py_UCS4 c, Py_UCS4 *out) {
-  char text[16];
-  if (is_printable(c)) {
-    *out = c;
-    return out + 1;
-  }
-  if (c == '\n') {
-    out[0] = '\\';
-    out[1] = 'n';
-    return out + 2;
-  }
-  const char *format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
-  const int count = PyOS_snprintf(text, sizeof text, format, (unsigned)c);
-  for (int i = 0; i < count; i++) *out++ = (Py_UCS4)text[i];
-  return out;
-}
-
-/* Returns a sentence on one line, without control characters: names in a file may hold a terminal's
- * codes, or lines that look like a command's. Takes `sentence`. */
-static PyObject *make_visible(PyObject *sentence) {
-  enum { LONGEST = 10 }; /* "\U0010ffff" */
-  if (!sentence) return NULL;
-  const Py_ssize_t count = PyUnicode_GetLength(sentence);
-  Py_UCS4 *text = PyMem_New(Py_UCS4, (size_t)count * LONGEST + 1), *end = text;
-  for (Py_ssize_t i = 0; text && i < count; i++)
-    end = write_visible(PyUnicode_ReadChar(sentence, i), end);
-  PyObject *made = text ? PyUnicode_DecodeUTF32((const char *)text, (end - text) * 4, NULL, NULL)
-                        : PyErr_NoMemory();
-  PyMem_Free(text);
-  Py_DECREF(sentence);
-  return made;
 }
 
 /* Takes `sentence`. */

@@ -262,7 +262,7 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps({**what, "methods": rows}, indent=2, default=str))
         return 0
     print(
-        f"{args.model}: {_text.plural(what['file_size'], 'byte')}, "
+        f"{_text.visible(args.model)}: {_text.plural(what['file_size'], 'byte')}, "
         f"{what['program_size']:,} in tables, "
         f"{_text.plural(len(what['segments']), 'segment')}"
     )

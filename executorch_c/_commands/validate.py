@@ -14,6 +14,7 @@ from executorch_c._input_sets import input_set, names_many
 from executorch_c._paths import write_text
 from executorch_c._programs import opened
 from executorch_c._render import json as _json
+from executorch_c._render.text import visible
 from executorch_c.compare import verdicts
 from executorch_c.compare.cases import ComparedCase
 from executorch_c.compare.comparison import Comparison, joined
@@ -158,7 +159,9 @@ def show_case(case: ComparedCase, origin: Origin, args: argparse.Namespace) -> i
         assert case.error is not None
         raise case.error
     comparison = case.comparison
-    write(args, origin, (f"method '{args.method}'", comparison, case.actual, case.expected))
+    write(
+        args, origin, (f"method '{visible(args.method)}'", comparison, case.actual, case.expected)
+    )
     print(comparison.to_json() if args.json else comparison)
     if comparison.verdict == "differ" and not args.json:
         if _is_nan_new(comparison):

@@ -18,7 +18,7 @@ import numpy as np
 
 from executorch_c import _extras
 from executorch_c._programs import ProgramSource, name_in, opened, title_of
-from executorch_c._render.text import listed, plural
+from executorch_c._render.text import listed, plural, visible
 from executorch_c.blame import probes
 from executorch_c.blame import verdict as _verdict
 from executorch_c.blame.arithmetic import Allowance, Spread, named_results
@@ -219,7 +219,7 @@ def _report(
         suspects = tuple(map(str, leaving.suspects))
     finding = _FINDINGS[fault](evidence, leaving, reason)
     notes = tuple(_notes(evidence, runs, leaving, fault))
-    head = f"{title}, method '{name}': {plural(len(runs), 'run')} of a device"
+    head = f"{title}, method '{visible(name)}': {plural(len(runs), 'run')} of a device"
     drawn = tuple(_drawn(runs, evidence, here))
     return BlameReport(
         head, fault, tuple(rows), finding, first, suspects, notes, evidence.payload, drawn

@@ -241,7 +241,7 @@ class CheckResult(DrawsOutputs, JudgedReport[CheckedCase]):
                 verdict += f", {counts[name]} {name}"
         verdict += _engines.summary(self.cases)
         verdict += _policies.beside(self.by_default())
-        return f"{verdict} ({self.label}, method '{self.method}')"
+        return f"{verdict} ({self.label}, method '{_text.visible(self.method)}')"
 
     def by_default(self) -> Verdict | None:
         """Return the verdict by tolerances on this runtime's outputs; None without requirements."""

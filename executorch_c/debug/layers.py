@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Literal
 
 from executorch_c import _extras
+from executorch_c._render.text import visible
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._eager_caches import empty_caches, kept_caches
 from executorch_c._order import model_first
@@ -144,7 +145,7 @@ def _report(
     cases: tuple[ReportedCase, ...],
     more: Sequence[str],
 ) -> ErrorReport:
-    head = f"{title or run.title}, method '{run.method}', compared with PyTorch"
+    head = f"{title or run.title}, method '{visible(run.method)}', compared with PyTorch"
     notes = [matches.summary(), *matches.notes, *run.notes(), *more]
     notes += walk.unshown() if all(row.ok for row in rows) else ()
     reason = ""

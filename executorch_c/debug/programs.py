@@ -298,7 +298,7 @@ def _report(
         notes.insert(0, growth)
     if a.dropped + b.dropped:
         notes.append(f"{a.dropped + b.dropped:,} values did not fit; pass a larger `max_bytes`")
-    title = f"{b.title} compared with {a.title}, method '{a.method}'"
+    title = f"{b.title} compared with {a.title}, method '{_text.visible(a.method)}'"
     decided = _required(a, b, rows, names, policies)
     return ErrorReport(title, tuple(rows), tuple(notes), reason, unlocated, decided)
 

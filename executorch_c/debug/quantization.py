@@ -378,7 +378,7 @@ def _measured(
 
     costs = costs_of(layers, noise_of, floats.noise(walk.errors))
     rows = _layers(units, costs)
-    head = f"{title or run.title}, method '{run.method}': quantization error"
+    head = f"{title or run.title}, method '{_text.visible(run.method)}': quantization error"
     head += ", compared with the float model"
     known = {node for match in matches.pairs for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known), *run.notes())

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from executorch_c._render.text import visible
 from executorch_c.suite.figures import FIGURES
 from executorch_c._paths import write_text
 
@@ -20,8 +21,17 @@ NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML cannot have."""
 
 
+def _lines(text: str) -> str:
+    """Return a text whose lines have no control characters."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
 def _xml(text: str) -> str:
-    return NOT_XML.sub("?", text)
+    return NOT_XML.sub("?", _lines(text))
+
+
+def _name(text: str) -> str:
+    return _xml(visible(text))
 
 
 def _details(result: SuiteResult, row: CheckRow) -> str:
@@ -39,14 +49,14 @@ def junit(result: SuiteResult) -> str:
         "skipped": len(result.unfinished),
         "time": f"{sum(row.seconds for row in result):.3f}",
     }
-    suite = ElementTree.Element("testsuite", name=_xml(result.title), timestamp=result.date)
+    suite = ElementTree.Element("testsuite", name=_name(result.title), timestamp=result.date)
     suite.attrib |= {name: str(value) for name, value in counts.items()}
     for row in result:
         case = ElementTree.SubElement(
             suite,
             "testcase",
-            classname=_xml(row.model),
-            name=_xml(row.flow or "program"),
+            classname=_name(row.model),
+            name=_name(row.flow or "program"),
             time=f"{row.seconds:.3f}",
         )
         properties = ElementTree.SubElement(case, "properties")
@@ -61,7 +71,7 @@ def junit(result: SuiteResult) -> str:
             ElementTree.SubElement(case, kind, about).text = _xml(_details(result, row))
     for name in result.unfinished:
         model, _, flow = name.rpartition(":")
-        case = ElementTree.SubElement(suite, "testcase", classname=_xml(model), name=_xml(flow))
+        case = ElementTree.SubElement(suite, "testcase", classname=_name(model), name=_name(flow))
         ElementTree.SubElement(case, "skipped", message="interrupted")
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
@@ -72,7 +82,7 @@ def junit(result: SuiteResult) -> str:
 
 def _cell(text: str) -> str:
     """Return a text for a cell of a Markdown table."""
-    text = " ".join(text.split())
+    text = visible(" ".join(text.split()))
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", text)
 
 
@@ -110,7 +120,7 @@ def gitlab(result: SuiteResult) -> str:
 def _escaped(text: str, more: str = "") -> str:
     """Return a text for a workflow command of GitHub."""
     codes = {"%": "%25", "\r": "%0D", "\n": "%0A"} | {one: f"%{ord(one):02X}" for one in more}
-    return "".join(codes.get(one, one) for one in text)
+    return "".join(codes.get(one, one) for one in _lines(text))
 
 
 def github(result: SuiteResult) -> str:

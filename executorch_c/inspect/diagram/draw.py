@@ -130,7 +130,7 @@ class Graph(PagedReport):
     def summary(self) -> str:
         """Return the number of nodes and edges."""
         return (
-            f"method '{self.method}': {_text.plural(len(self.nodes), 'node')}, "
+            f"method '{_text.visible(self.method)}': {_text.plural(len(self.nodes), 'node')}, "
             f"{_text.plural(len(self.edges), 'edge')}"
         )
 
