@@ -118,6 +118,7 @@ def test_mapped_files_that_change(
     other.write_bytes(b"short")
     other.replace(file)
     assert method.execute([]), "another file of the same name"
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     del loaded, method
     gc.collect()

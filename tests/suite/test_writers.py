@@ -34,7 +34,7 @@ def test_junit(mixed) -> None:
     figures = {one.get("name"): one.get("value") for one in suite[0][0]}
     assert figures["size_bytes"] == "10000" and figures["sqnr_db"] == "40"
     assert "size_bytes" not in {one.get("name") for one in suite[2][0]}
-    assert suite[1][1].text == HOSTILE.replace("\x00", "?") + "\nfirst\nsecond"
+    assert suite[1][1].text == HOSTILE.replace("\x00", "\\x00") + "\nfirst\nsecond"
     assert suite[4][1].get("message") == "worse: ms 9, was 1"
 
 
