@@ -350,6 +350,8 @@ def _file(source: ProgramFile | None) -> tuple[official.Program, official.Progra
 def _path_or_bytes(source: Any) -> official.Program:
     if isinstance(source, (str, os.PathLike)):
         return os.path.abspath(os.fspath(source))
+    if isinstance(source, bytes):
+        return source
     with suppress(TypeError):
         return bytes(memoryview(source))
     raise Unavailable("an open file was read to its end: pass the program's path or bytes")

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -336,19 +337,47 @@ class Differentiable:
         for i, leaf in inputs:
             self.inputs.setdefault(i, Slices.of(leaf, whole=True))
             named.append((self.inputs[i], leaf))
-        gradients = torch.autograd.grad(
-            ends, [leaf for _, leaf in named], cotangents, allow_unused=True
-        )
         changes, is_known = {id(one): np.zeros(len(one.sizes)) for one, _ in named}, True
-        for (one, leaf), gradient in zip(named, gradients, strict=True):
-            if gradient is not None:
-                change, is_finite = one.see(leaf, gradient, scale)
-                changes[id(one)] += change
-                is_known &= is_finite
+        for (one, _), seen in zip(named, _seen(ends, cotangents, named, scale), strict=True):
+            if seen is not None:
+                changes[id(one)] += seen[0]
+                is_known &= seen[1]
         for one in (*self.weights.values(), *self.inputs.values()):
             if id(one) in changes:
                 one.add(changes[id(one)], count, number)
         return is_known
+
+
+def _seen(
+    ends: list[Any], cotangents: list[Any], named: Sequence[tuple[Slices, Any]], scale: float
+) -> list[tuple[Array, bool] | None]:
+    """Return what `Slices.see` says of each leaf's gradient; None: it has none. A gradient is seen
+    and freed as soon as it is computed: all of them are as large as the model."""
+    results: list[tuple[Array, bool] | None] = [None] * len(named)
+
+    def see(at: int, gradient: Any) -> Any:
+        one, leaf = named[at]
+        results[at] = one.see(leaf, gradient, scale)
+        return gradient.new_zeros(()).expand_as(gradient)
+
+    hooks = {
+        i: leaf.register_hook(partial(see, i)) for i, (_, leaf) in enumerate(named) if leaf.is_leaf
+    }
+    leaves = [leaf for _, leaf in named]
+    known = [(one, one.is_touched.copy(), one.is_column_touched.copy()) for one, _ in named]
+    try:
+        gradients = torch.autograd.grad(ends, leaves, cotangents, allow_unused=True)
+    except BaseException:  # a pass that fails shows nothing
+        for one, rows, columns in known:
+            one.is_touched, one.is_column_touched = rows, columns
+        raise
+    finally:
+        for hook in hooks.values():
+            hook.remove()
+    for i, gradient in enumerate(gradients):  # of what the model has overwritten in place
+        if gradient is not None and i not in hooks:
+            see(i, gradient)
+    return results
 
 
 def _renew_state(module: Any) -> None:

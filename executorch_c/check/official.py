@@ -112,8 +112,13 @@ class Process:
     def load(self, program: Program, data: Program | None, threads: int) -> None:
         """Send a program: once for all its cases. Raises Unavailable."""
         self.operators()
+        given = program, data
         try:
-            self._connection.send(("load", program, data, threads))
+            follows = (isinstance(one, bytes) or one for one in given)
+            self._connection.send(("load", *follows, threads))
+            for one in given:
+                if isinstance(one, bytes):
+                    self._connection.send_bytes(one)  # without a pickled copy
         except OSError as error:
             raise Unavailable(f"its process ended: {error}") from error
 

@@ -1,6 +1,7 @@
 """The process of the second engine: calls of a program in the official runtime.
 
-`executorch_c.check.official` starts it and sends requests: ("load", program, data, threads), then
+`executorch_c.check.official` starts it and sends requests: ("load", program, data, threads), where
+True stands for bytes that follow as messages of their own, then
 ("run", method, calls, names, seconds) for each case, ("replay", steps, seconds) for each plan of a
 language model, ("trace", method, calls, size, seconds) and ("forget",). Replies are pickled tuples,
 the first item is a word; "load" and "forget" have none.
@@ -166,7 +167,8 @@ def _serve(connection: Connection, bindings: Any) -> None:
         try:
             if word == "load":
                 loaded = None
-                program, data, threads = request
+                *follows, threads = request
+                program, data = (connection.recv_bytes() if one is True else one for one in follows)
                 if bindings._threadpool_get_thread_count() != threads:
                     bindings._unsafe_reset_threadpool(threads)
                 loaded = ChildProgram(bindings, program, data)
