@@ -5,7 +5,8 @@ long: the docstring of advise is its reference
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter, process_time
 from typing import Any
@@ -141,6 +142,29 @@ def _expected(module: Any, calls: Sequence[Call]) -> list[list[Any]]:
     return outputs
 
 
+@contextmanager
+def _fastest_threads(run: Callable[[], object]) -> Iterator[None]:
+    """Let torch compute on one thread if `run` is faster so: small operators, or a busy machine, on
+    which threads wait for each other."""
+    import torch
+
+    several = torch.get_num_threads()
+
+    def seconds(threads: int) -> float:
+        torch.set_num_threads(threads)
+        start = perf_counter()
+        run()
+        return perf_counter() - start
+
+    try:
+        if several > 1:
+            run()  # the first one rounds weights
+            torch.set_num_threads(1 if seconds(1) < seconds(several) else several)
+        yield
+    finally:
+        torch.set_num_threads(several)
+
+
 class Choice:
     """The choice of layers: simulated, then made and measured."""
 
@@ -166,7 +190,6 @@ class Choice:
 
     def _limit(self) -> None:
         """Limit the search by the time that a set takes."""
-        self.search.result(())  # calibrates
         start = perf_counter(), process_time()
         self.search.result([*self.simulation.layers][:1])
         seconds = min(perf_counter() - start[0], process_time() - start[1])  # of a busy machine
@@ -190,6 +213,13 @@ class Choice:
         layers = frozenset(self.simulation.layers)
         if whole.reached.ok:
             return frozenset(), whole
+        self.search.result(())  # calibrates
+        with _fastest_threads(lambda: self._measure(frozenset([*layers][:1]))):
+            return self._searched(layers)
+
+    def _searched(self, layers: frozenset[str]) -> tuple[frozenset[str], Made]:
+        """Return the smallest set found whose program reaches the target, and the program; some
+        layer has to be in float."""
         self._limit()
         kept = self.search.fewest()
         best = layers if kept is None else kept or self.search.likeliest(kept)
