@@ -1,7 +1,7 @@
 """`python -m tests.blame`: error rates of `blame` on simulated devices, as tables.
 
     python -m tests.blame --count 300 --others 300 --healthy 300 --results tests/blame/results.md
-    python -m tests.blame --held-out 2 --results tests/blame/held_out_results.md
+    python -m tests.blame --held-out 2 --results tests/blame/results/held_out.md
 
 Programs of flows whose packages are missing are left out.
 """
@@ -165,9 +165,10 @@ def held_out_report(schemes: list[str], args: argparse.Namespace) -> str:
         f"`python -m tests.blame --held-out {args.held_out} --seed {args.seed}`: {len(programs)} "
         "programs (`held_out.py`).",
         "",
-        f"Healthy devices accused: {len(accused)} of {number}.",
+        f"Healthy devices without the verdict match or precision: {len(accused)} of {number}.",
         "",
         *(f"* {one}" for one in accused),
+        "",
         "## Faults",
         "",
         *tables(cases, args.minutes, held_out.KINDS, programs),
