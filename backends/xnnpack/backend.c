@@ -100,7 +100,7 @@ enum { WORTH_A_CALL = 50000, WORTH_A_NODE = 8000 };
 static bool is_worth_a_call(const ecx_graph *g) {
   double nodes = 0;
   for (uint32_t i = 0; i < g->node_count; i++) nodes += !g->nodes[i].is_dead;
-  return ecx_graph_cost(g) >= WORTH_A_CALL + WORTH_A_NODE * nodes;
+  return ecx_graph_gain(g) >= WORTH_A_CALL + WORTH_A_NODE * nodes;
 }
 
 /* Checks that the graph computes the shapes that the program states. */

@@ -157,6 +157,7 @@ typedef struct move_step {
   char *to;
   const char *from;
   size_t bytes;
+  int64_t rows, to_next, from_next; /* of so many bytes, and the distances between them */
 } move_step;
 
 static bool run_copy(const ec_recorded_loop *step) {
@@ -168,7 +169,10 @@ static bool run_copy(const ec_recorded_loop *step) {
 
 static bool run_move(const ec_recorded_loop *step) {
   const move_step *s = (const move_step *)step;
-  memmove(s->to, s->from, s->bytes);
+  char *to = s->to;
+  const char *from = s->from;
+  for (int64_t i = 0; i < s->rows; i++, to += s->to_next, from += s->from_next)
+    memmove(to, from, s->bytes);
   return true;
 }
 
@@ -186,16 +190,27 @@ static bool is_in_place(const ec_iter *it, const copy *w) {
   return true;
 }
 
+/* True for whole rows of contiguous elements. */
+static bool has_rows(const ec_iter *it, const copy *w) {
+  const int64_t item = (int64_t)w->item;
+  return !w->cast && it->step[0] == item && it->step[1] == item &&
+         (it->rank <= 1 || (it->rank == 2 && it->sizes[0] * item >= SHORT_ROW));
+}
+
 static void record_copy(ec_record *record, const ec_iter *it, const copy *w, size_t pieces) {
-  const int64_t count = count_elements(it), item = (int64_t)w->item;
+  const int64_t count = count_elements(it);
   if (pieces > 1) {
     ec_record_refuse(record);
-  } else if (!w->cast && it->rank <= 1 && it->step[0] == item && it->step[1] == item) {
+  } else if (has_rows(it, w)) {
     move_step *s = ec_record_add(record, run_move, sizeof *s, count);
     if (!s) return;
     s->to = it->at[0];
     s->from = it->at[1];
-    s->bytes = s->to == s->from ? 0 : (size_t)(count * item);
+    s->rows = is_in_place(it, w) ? 0 : it->rank == 2 ? it->sizes[1] : 1;
+    s->bytes = (size_t)(it->rank ? it->sizes[0] : 1) * w->item;
+    if (it->rank < 2) return;
+    s->to_next = it->strides[0][1];
+    s->from_next = it->strides[1][1];
   } else {
     copy_step *s = ec_record_add(record, run_copy, sizeof *s, count);
     if (!s) return;

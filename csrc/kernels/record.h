@@ -4,8 +4,8 @@
  * schemas. If no argument of a call ever changes its shape, its number or its address, the first
  * execution records its loops, and the next ones run only these, on the same memory: the same
  * arithmetic. A function that completes an output (ec_elementwise_run, ec_region_to_out, the
- * product of one row) adds a step for each of its loops, or refuses. A record counts if its steps
- * write as many elements as the call has outputs. */
+ * product of one or two rows) adds a step for each of its loops, or refuses. A record counts if
+ * its steps write as many elements as the call has outputs. */
 #ifndef EC_KERNELS_RECORD_H
 #define EC_KERNELS_RECORD_H
 
@@ -26,7 +26,7 @@ struct ec_recorded_loop {
 typedef struct ec_record_memory {
   ec_arena *arena;
   size_t room; /* free for more */
-  struct ec_row_panels *panels; /* of weights that products of one row read (linalg/gemm.c) */
+  struct ec_row_panels *panels; /* of weights that products of few rows read (linalg/gemm.c) */
 } ec_record_memory;
 
 typedef enum ec_record_state {

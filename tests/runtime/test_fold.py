@@ -102,6 +102,25 @@ def test_memory_that_is_written_again() -> None:
     one.check((X + 2 * C) ** 2 + X, folded=16)
 
 
+@pytest.mark.parametrize("between", ["nothing", "a view", "a result"])
+def test_a_view_of_the_same_shape(between: str) -> None:
+    """The exporter elides a view_copy of a result to its own shape. One such view is constant, too,
+    unless another tensor is used in its memory before it is read."""
+    one = Doubled(at=64)
+    view, other = one.plan.tensor((4,), at=64), one.plan.tensor((2,), at=64)
+    z, w = one.plan.tensor((4,)), one.plan.tensor((2,))
+    if between == "a view":
+        one.plan.call("aten::mul.Scalar_out", other, 1.0, w)
+    if between == "a result":
+        one.plan.call("aten::slice_copy.Tensor_out", one.x, 0, 0, 2, 1, other)
+    one.plan.call("aten::mul.Scalar_out", view, 3.0, z)
+    one.plan.call("aten::add.out", z, one.x, 1, one.y)
+    expected = 6 * C + X
+    if between == "a result":
+        expected[:2] = 4 * X[:2]
+    one.check(expected, folded=32 if between == "nothing" else 0)
+
+
 def test_a_view_without_an_instruction() -> None:
     """Another tensor at the same address shows the result, so the call is not folded."""
     one = Doubled(at=64)

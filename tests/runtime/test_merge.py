@@ -153,6 +153,84 @@ def test_wrong_sizes_are_an_error() -> None:
             method.execute([X])
 
 
+def parts(name: str, *args: object, at: list[int], rows: int = 1) -> np.ndarray:
+    """Return the result of a program: the sum of two parts of 512 of x * 2."""
+    plan = Plan()
+    shape = (1024,) if rows == 1 else (rows, 1024 // rows)
+    x, y = plan.input(shape, at=(2, 0)), plan.output((512,), at=(2, BYTES))
+    t = plan.tensor(shape, at=0)
+    both = [plan.tensor((512,), at=k) for k in at]
+    plan.call("aten::mul.Scalar_out", x, 2.0, t)
+    if name.startswith("aten::slice"):
+        for start, out in zip((0, 512), both):
+            plan.call(name, t, 0, start, start + 512, 1, out)
+    else:
+        plan.call(name, t, *args, both)
+    plan.call("aten::sub.out", both[0], both[1], 1, y)
+    pte, inputs = build(plan), X.reshape(shape)
+    assert merged_bytes(pte) == BYTES, name
+    for options in ({}, {"kernels": "reference"}, {"delegate_at_load": "always"}):
+        method = load(pte, **options)
+        for _ in range(3):
+            (output,) = method.execute([inputs])
+            np.testing.assert_array_equal(output, 2 * (X[:512] - X[512:]))
+    return output
+
+
+def test_slices_and_splits() -> None:
+    at = [BYTES, BYTES + BYTES // 2]
+    parts("aten::slice_copy.Tensor_out", at=at)
+    parts("aten::split_copy.Tensor_out", 512, 0, at=at)
+    parts("aten::split_with_sizes_copy.out", [512, 512], -1, at=at)
+    parts("aten::unbind_copy.int_out", 0, at=at, rows=2)
+
+
+def sliced(at: int, size: int, *args: int, shape: tuple[int, ...] = (1024,)) -> bytes:
+    """Return the program of a slice of x * 2, plus 1; a shape makes the operand a view of it."""
+    plan = Plan()
+    row = (size,) if len(shape) == 1 else (1, size)
+    x, y = plan.input((1024,), at=(2, 0)), plan.output(row, at=(2, BYTES))
+    t, out = plan.tensor((1024,), at=0), plan.tensor(row, at=at)
+    operand = t if shape == (1024,) else plan.tensor(shape, at=0)
+    plan.call("aten::mul.Scalar_out", x, 2.0, t)
+    plan.call("aten::slice_copy.Tensor_out", operand, *args, out)
+    plan.call("aten::add.Scalar_out", out, 1.0, 1, y)
+    return build(plan)
+
+
+@pytest.mark.parametrize(
+    "args, merged",
+    [
+        ((0, 4, 516, 1), True),
+        ((0, -512, None, 1), True),
+        ((0, 600, 5000, 1), True),
+        ((0, 1, 513, 1), False),  # an address that is not aligned
+        ((0, 0, 1024, 2), False),
+        ((0, 0, 32, 1), False),  # small
+    ],
+    ids=str,
+)
+def test_slices(args: tuple[int, ...], merged: bool) -> None:
+    expected = (2 * X)[slice(*args[1:])] + 1
+    pte = sliced(BYTES, expected.size, *args)
+    assert (merged_bytes(pte) > 0) == merged
+    for options in ({}, {"kernels": "reference"}, {"delegate_at_load": "always"}):
+        method = load(pte, **options)
+        for k in range(3):
+            (output,) = method.execute([X + k])
+            np.testing.assert_array_equal(output, expected + 2 * k)
+
+
+def test_a_slice_of_a_view_without_an_instruction() -> None:
+    """The operand is a view of a product, which has its memory, and nothing else has."""
+    pte = sliced(BYTES, 512, 0, 1, 2, 1, shape=(2, 512))
+    assert merged_bytes(pte) == BYTES
+    method = load(pte)
+    for k in range(3):
+        (output,) = method.execute([X + k])
+        np.testing.assert_array_equal(output[0], 2 * (X[512:] + k) + 1)
+
+
 class Heads(torch.nn.Module):
     """An attention of four heads, as MobileViT has: each of its products expands both sides."""
 

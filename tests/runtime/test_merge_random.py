@@ -82,11 +82,20 @@ class Copies:
         size = self.size[operand]
         others = [value for value in self.values if self.size[value] == size]
         other = others[int(rng.integers(len(others)))]
+        if rng.random() < 0.15:  # a view without an instruction
+            at = plan.memory(operand)[0]
+            operand = self.own(plan.tensor((size,), at=at), size)
+            self.values.append(operand)
         kind = rng.random()
         halves = kind < 0.1 and size == SIZES[1]
         out = self.result(SIZES[0] if halves else size, [operand, other])
-        if halves:
-            plan.call("aten::slice_copy.Tensor_out", operand, 0, SIZES[0], SIZES[1], 1, out)
+        if halves and rng.random() < 0.5:
+            start = int(rng.choice([0, 100, 256, SIZES[0]]))
+            plan.call("aten::slice_copy.Tensor_out", operand, 0, start, start + SIZES[0], 1, out)
+        elif halves:
+            rest = self.own(plan.tensor((SIZES[0],), at=PLANNED), SIZES[0])
+            plan.call("aten::split_copy.Tensor_out", operand, SIZES[0], 0, [out, rest])
+            self.values.append(rest)
         elif kind < 0.6:
             self.copy(COPIES[int(rng.integers(len(COPIES)))], operand, out)
         elif kind < 0.75:

@@ -80,6 +80,53 @@ def test_products_with_one_weight_share_its_panels(columns: int, shared: bool) -
     assert (method.memory()["recorded"] > max(panels, 40_000)) == shared
 
 
+@pytest.mark.parametrize("depth", [5, 64, 200])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("columns", [64, 66, 120, 129, 200, 300])
+def test_products_of_few_rows(rows: int, columns: int, depth: int) -> None:
+    """Three products with one weight, whose rows are computed together or alone: the bits of calls
+    that are not recorded, whatever the rest of the columns and the memory of the result."""
+    plan, constants = Plan(), Constants()
+    weight = GENERATOR.standard_normal((depth, columns)).astype(np.float32)
+    bias = GENERATOR.standard_normal(columns).astype(np.float32)
+    w, b = plan.constant(constants, weight), plan.constant(constants, bias)
+    x = plan.input((rows, depth))
+    outputs = [plan.output((rows, columns)) for _ in range(3)]
+    for i, y in enumerate(outputs):
+        row, sums = plan.tensor((rows, depth)), plan.tensor((rows, columns))
+        plan.call("aten::mul.Scalar_out", x, i + 0.5, row)
+        if i == 1:
+            plan.call("aten::mm.out", row, w, sums)
+        else:
+            plan.call("aten::addmm.out", b, row, w, 1, 1, sums)
+        plan.call("aten::mul.Scalar_out", sums, 1.0, y)
+    method = method_of(plan, constants, num_threads=1)
+    for k in range(3):
+        a = GENERATOR.standard_normal((rows, depth)).astype(np.float32)
+        first = method_of(plan, constants, num_threads=2, passes=["fold"]).execute([a])
+        for i, (result, one) in enumerate(zip(method.execute([a]), first, strict=True)):
+            np.testing.assert_array_equal(result, one, err_msg=f"call {k}")
+            expected = np.float64(a) * (i + 0.5) @ weight + (0 if i == 1 else bias)
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("different", [False, True])
+def test_a_batch_of_one_matrix(different: bool) -> None:
+    """The weight of a linear layer, expanded for each step; in a batch of others each is read."""
+    plan, constants = Plan(), Constants()
+    weights = np.repeat(GENERATOR.standard_normal((1, 24, 40)).astype(np.float32), 6, 0)
+    weights[5, 23, 39] += different
+    x, y = plan.input((6, 2, 24)), plan.output((6, 2, 40))
+    t = plan.tensor((6, 2, 40))
+    plan.call("aten::bmm.out", x, plan.constant(constants, weights), t)
+    plan.call("aten::mul.Scalar_out", t, 1.0, y)
+    method = method_of(plan, constants)
+    for _ in range(3):
+        a = GENERATOR.standard_normal((6, 2, 24)).astype(np.float32)
+        (result,) = method.execute([a])
+        np.testing.assert_allclose(result, np.float64(a) @ weights, rtol=1e-4, atol=1e-5)
+
+
 def test_reference_kernels_record_nothing() -> None:
     method = method_of(*gated(), kernels="reference")
     for _ in range(2):

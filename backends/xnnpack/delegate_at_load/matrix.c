@@ -1,4 +1,6 @@
 /* Linear layers and matrix products, delegated at load. */
+#include <string.h>
+
 #include "delegate_at_load/delegation.h"
 #include "delegate_at_load/forms.h"
 #include "delegate_at_load/integers.h"
@@ -91,6 +93,13 @@ const char *ecx_delegate_addmm(ecx_delegation *b, const ecx_operator *row,
   return reason;
 }
 
+/* True for the matrix of a linear layer that the exporter expands to a batch: kernels multiply all
+ * rows by one of them (csrc/kernels/linalg/matmul.c), XNNPACK reads each. */
+static bool is_expanded(const ec_backend_value *v) {
+  return ecx_is_constant(v) && v->tensor.rank == 3 && v->from &&
+         strcmp(v->from->op, "aten::expand_copy.out") == 0;
+}
+
 /* mm and bmm. */
 const char *ecx_delegate_matmul(ecx_delegation *b, const ecx_operator *row,
                                 const ec_backend_kernel_call *call) {
@@ -101,6 +110,7 @@ const char *ecx_delegate_matmul(ecx_delegation *b, const ecx_operator *row,
     if (!reason && b) add_linear(b, call, x, y, NULL, true);
     return reason;
   }
+  if (is_expanded(y)) return "a matrix that is expanded";
   if (rank < 2 || rank > 3 || y->tensor.rank != rank || ecx_is_constant(x)) return "its shape";
   const int64_t *m = x->tensor.sizes + rank - 2, *n = y->tensor.sizes + rank - 2;
   int64_t sizes[3] = {x->tensor.sizes[0], m[0], n[1]};

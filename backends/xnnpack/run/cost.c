@@ -29,10 +29,19 @@ static double node_cost(const ecx_graph *g, const ecx_node *n) {
   return results * ELEMENT;
 }
 
-double ecx_graph_cost(const ecx_graph *g) {
+/* True for a product that the runtime computes as fast from recorded panels (csrc/kernels/linalg):
+ * one or two rows, whose weights stay in a cache. */
+static bool is_recorded(const ecx_graph *g, const ecx_node *n) {
+  enum { ROWS = 2, WEIGHTS = 1 << 16 };
+  if (n->kind->product != ECX_PRODUCT_FILTER || ecx_in(g, n, 1)->shape.rank != 2) return false;
+  const double weights = count_elements(ecx_in(g, n, 1));
+  return weights <= WEIGHTS && node_cost(g, n) <= ROWS * weights;
+}
+
+double ecx_graph_gain(const ecx_graph *g) {
   double cost = 0;
   for (uint32_t i = 0; i < g->node_count; i++)
-    if (!g->nodes[i].is_dead) cost += node_cost(g, &g->nodes[i]);
+    if (!g->nodes[i].is_dead && !is_recorded(g, &g->nodes[i])) cost += node_cost(g, &g->nodes[i]);
   return cost;
 }
 

@@ -4,8 +4,8 @@
 
 #include "nodes/graph.h"
 
-/* Returns the number of multiplications of a graph. */
-double ecx_graph_cost(const ecx_graph *graph);
+/* Returns the number of multiplications of a graph that the runtime's kernels compute slower. */
+double ecx_graph_gain(const ecx_graph *graph);
 
 /* True if the nodes are so small, on average and each of them, that one thread finishes before a
  * second one starts. */

@@ -8,6 +8,7 @@
 #include "core/small.h"
 #include "kernels/linalg/gemm_loops.h"
 #include "kernels/linalg/kept.h"
+#include "kernels/linalg/rows_avx512.h"
 #include "kernels/record.h"
 
 enum {
@@ -285,8 +286,8 @@ static void run_columns(void *user, size_t begin, size_t end) {
   store_tile(v->g, v->loops, v->out, &tile);
 }
 
-/* A constant B that products of one row read, in panels as soon as two recorded calls share it: the
- * steps of a recurrent layer. They read it from both ends in turn, so that the end of a step's
+/* A constant B that products of few rows read, in panels as soon as two recorded calls share it:
+ * the steps of a recurrent layer. They read it from both ends in turn, so that the end of a step's
  * weights is still in the first-level cache for the next one. */
 typedef struct ec_row_panels {
   struct ec_row_panels *next;
@@ -322,7 +323,7 @@ static ec_row_panels *find_panels(const ec_gemm *g, const ec_gemm_side *b, bool 
   return add_panels(g, b);
 }
 
-/* A recorded row: operands by value, and memory for its sums after them. */
+/* The recorded rows of a product: operands by value, and memory for their sums after them. */
 typedef struct vector_step {
   ec_recorded_loop step;
   vector_call v;
@@ -330,29 +331,53 @@ typedef struct vector_step {
   ec_gemm_side a, b;
   ec_gemm_out out;
   ec_row_panels *panels;
+  bool is_direct; /* the sums are stored to C as they are computed */
   _Alignas(EC_ALIGN) char sums[];
 } vector_step;
+
+static void sum_panels(const vector_step *s, const ec_row_panels *p) {
+  const ec_gemm_out sums = {.data = s->g.sums, .row = s->g.n, .col = 1};
+  if (ec_rows512_is_available(&s->g))
+    ec_rows512_panels(&s->g, &s->a, &s->b, p->panels, p->backwards,
+                      s->is_direct ? &s->out : &sums);
+  else ec_gemm_sum_panels(&s->g, &s->a, &s->b, p->panels, p->backwards, s->g.sums);
+}
 
 static bool run_vector_step(const ec_recorded_loop *step) {
   const vector_step *s = (const vector_step *)step;
   ec_row_panels *p = s->panels;
   if (EC_IS_SMALL || !p || !p->panels) {
-    run_columns((void *)(uintptr_t)&s->v, 0, (size_t)s->g.n);
+    vector_call v = s->v;
+    for (; v.row < s->g.m; v.row++) run_columns(&v, 0, (size_t)s->g.n);
     return true;
   }
-  const ec_gemm_tile tile = {s->g.sums, (size_t)s->g.n, s->v.row, 0, 1, s->g.n};
-  ec_gemm_sum_panels(&s->g, &s->a, &s->b, s->v.row, p->panels, p->backwards, s->g.sums);
+  const ec_gemm_tile tile = {s->g.sums, (size_t)s->g.n, 0, 0, s->g.m, s->g.n};
+  sum_panels(s, p);
   p->backwards = !p->backwards;
-  store_tile(&s->g, s->v.loops, &s->out, &tile);
+  if (!s->is_direct) store_tile(&s->g, s->v.loops, &s->out, &tile);
   return true;
 }
 
-static void record_row(const vector_call *v) {
+/* True if C has contiguous rows, without factors, and nothing of A in its memory. */
+static bool can_store_directly(const vector_call *v) {
+  const ec_gemm *g = v->g;
+  const ec_gemm_out *out = v->out;
+  const float *a = v->a->data, *c = out->data;
+  const bool is_plain = out->alpha.kind == EC_KIND_NONE && out->beta.kind == EC_KIND_NONE;
+  const bool has_rows = out->col == 1 && !out->line && (!out->add || out->add_col <= 1);
+  if (!is_plain || !has_rows || !ec_rows512_is_available(g) || out->row < 0) return false;
+  const int64_t last = (g->m - 1) * v->a->lane + (g->k - 1) * v->a->k;
+  return v->a->lane >= 0 && v->a->k >= 0 &&
+         (a + last < c || c + (g->m - 1) * out->row + g->n <= a);
+}
+
+static void record_rows(const vector_call *v) {
   enum { MAX_COLUMNS = 8192 };
   const ec_gemm *g = v->g;
+  const int64_t elements = g->m * g->n;
   if (g->n > MAX_COLUMNS) return;
   vector_step *s = ec_record_add(g->record, run_vector_step,
-                                 sizeof *s + (size_t)g->n * g->micro->size, g->n);
+                                 sizeof *s + (size_t)elements * g->micro->size, elements);
   if (!s) return;
   s->g = *g;
   s->g.sums = s->sums;
@@ -364,6 +389,7 @@ static void record_row(const vector_call *v) {
   s->v.a = &s->a;
   s->v.b = &s->b;
   s->v.out = &s->out;
+  s->is_direct = !EC_IS_SMALL && can_store_directly(v);
   s->panels = EC_IS_SMALL ? NULL : find_panels(g, v->b, v->fn == v->loops->axpy);
 }
 
@@ -377,10 +403,9 @@ static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_ge
                    b->turned ? loops->turned : dot ? loops->dot : loops->axpy, 0};
   /* Whole cache lines. These products are bound by memory, so a thread needs fewer of them. */
   const size_t grain = (PIECE_PRODUCTS / 8 / (size_t)g->k / EC_ALIGN + 1) * EC_ALIGN;
-  for (; v.row < g->m; v.row++) {
-    if (g->record && (!g->threads || (size_t)g->n <= grain)) record_row(&v);
+  if (g->record && (!g->threads || (size_t)g->n <= grain)) record_rows(&v);
+  for (; v.row < g->m; v.row++)
     ec_threads_run(g->threads, (size_t)g->n, grain, run_columns, &v);
-  }
   return true;
 }
 

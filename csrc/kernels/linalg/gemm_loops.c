@@ -19,37 +19,43 @@
 enum {
   LANES = 16,
   VECTORS = 4,
+  ROWS = 2, /* at once */
   L1_ELEMENTS = 1 << 12, /* as many stay in a first-level cache */
   L2_ELEMENTS = 1 << 16
 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-/* Computes the sums of axpy_float32, with the same bits, of VECTORS * LANES columns. They stay in
- * registers. */
-static inline __attribute__((always_inline)) void sum_columns(const ec_gemm *g, const float *x,
-                                                              int64_t step, const float *y,
-                                                              int64_t next, float *out) {
-  lanes s[VECTORS] = {{0}}, y0, y1, y2, y3;
+/* Computes the sums of axpy_float32, with the same bits, of VECTORS * LANES columns and some rows,
+ * from `x` on. They stay in registers. */
+static inline __attribute__((always_inline)) void sum_columns(const ec_gemm *g, int rows,
+                                                              const float *x, const ec_gemm_side *a,
+                                                              const float *y, int64_t next,
+                                                              float *out) {
+  lanes s[ROWS][VECTORS] = {{{0}}}, y0, y1, y2, y3;
   int64_t k = 0;
-  for (; k + 4 <= g->k; k += 4, y += 4 * next) {
-    const float x0 = x[k * step], x1 = x[(k + 1) * step], x2 = x[(k + 2) * step];
-    const float x3 = x[(k + 3) * step];
+  for (; k + 4 <= g->k; k += 4, x += 4 * a->k, y += 4 * next) {
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++) {
       memcpy(&y0, y + v * LANES, sizeof y0);
       memcpy(&y1, y + next + v * LANES, sizeof y1);
       memcpy(&y2, y + 2 * next + v * LANES, sizeof y2);
       memcpy(&y3, y + 3 * next + v * LANES, sizeof y3);
-      s[v] += (x0 * y0 + x1 * y1) + (x2 * y2 + x3 * y3);
+#pragma GCC unroll 2
+      for (int r = 0; r < rows; r++) {
+        const float *z = x + r * a->lane;
+        s[r][v] += (z[0] * y0 + z[a->k] * y1) + (z[2 * a->k] * y2 + z[3 * a->k] * y3);
+      }
     }
   }
-  for (; k < g->k; k++, y += next)
+  for (; k < g->k; k++, x += a->k, y += next)
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++) {
       memcpy(&y0, y + v * LANES, sizeof y0);
-      s[v] += x[k * step] * y0;
+#pragma GCC unroll 2
+      for (int r = 0; r < rows; r++) s[r][v] += x[r * a->lane] * y0;
     }
-  memcpy(out, s, sizeof s);
+#pragma GCC unroll 2
+  for (int r = 0; r < rows; r++) memcpy(out + r * g->n, s[r], sizeof s[r]);
 }
 
 /* Returns the number of columns that are done. */
@@ -58,7 +64,7 @@ EC_CLONES static int64_t sum_blocks(const ec_gemm *g, const ec_gemm_side *a, con
   const float *x = (const float *)a->data + row * a->lane, *y = b->data;
   int64_t j = 0;
   for (; j + VECTORS * LANES <= g->n; j += VECTORS * LANES)
-    sum_columns(g, x, a->k, y + j, b->k, out + j);
+    sum_columns(g, 1, x, a, y + j, b->k, out + j);
   return j;
 }
 
@@ -92,20 +98,28 @@ void ec_gemm_pack_panels(const ec_gemm *g, const ec_gemm_side *b, float *panels)
       memcpy(panels, from + k * b->k + j, VECTORS * LANES * sizeof *panels);
 }
 
-EC_CLONES static void sum_panels(const ec_gemm *g, const float *x, int64_t step,
-                                 const float *panels, bool backwards, float *sums) {
+static inline __attribute__((always_inline)) void sum_all(const ec_gemm *g, int rows,
+                                                          const ec_gemm_side *a,
+                                                          const float *panels, bool backwards,
+                                                          float *sums) {
   const int64_t count = ec_gemm_panel_columns(g) / (VECTORS * LANES);
   for (int64_t i = 0; i < count; i++) {
     const int64_t j = (backwards ? count - 1 - i : i) * VECTORS * LANES;
-    sum_columns(g, x, step, panels + j * g->k, VECTORS * LANES, sums + j);
+    sum_columns(g, rows, a->data, a, panels + j * g->k, VECTORS * LANES, sums + j);
   }
 }
 
-void ec_gemm_sum_panels(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
+EC_CLONES static void sum_panels(const ec_gemm *g, const ec_gemm_side *a, const float *panels,
+                                 bool backwards, float *sums) {
+  if (g->m == 1) sum_all(g, 1, a, panels, backwards, sums);
+  else sum_all(g, ROWS, a, panels, backwards, sums);
+}
+
+void ec_gemm_sum_panels(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                         const float *panels, bool backwards, float *sums) {
-  const float *x = (const float *)a->data + row * a->lane;
-  sum_panels(g, x, a->k, panels, backwards, sums);
-  sum_rest(g, a, b, row, ec_gemm_panel_columns(g), sums);
+  sum_panels(g, a, panels, backwards, sums);
+  for (int64_t row = 0; row < g->m; row++)
+    sum_rest(g, a, b, row, ec_gemm_panel_columns(g), sums + row * g->n);
 }
 
 /* ---- one row times a B with contiguous k ----------------------------------------------------- */

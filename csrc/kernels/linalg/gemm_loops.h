@@ -30,16 +30,16 @@ typedef struct ec_gemm_loops {
 
 extern const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT];
 
-/* Returns the columns of a row of float32 whose B is packed in panels for ec_gemm_sum_panels; 0: it
- * is not worth it, or does not stay in the cache. */
+/* Returns the columns of a product of float32 whose B is packed in panels for ec_gemm_sum_panels;
+ * 0: it is not worth it, or does not stay in the cache. */
 int64_t ec_gemm_panel_columns(const ec_gemm *g);
 
 /* Packs these columns of B: panels of all of k. */
 void ec_gemm_pack_panels(const ec_gemm *g, const ec_gemm_side *b, float *panels);
 
-/* Computes the sums of axpy for float32, with the same bits, from the first panel on, or from the
- * last one. */
-void ec_gemm_sum_panels(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
+/* Computes the sums of axpy for float32, with the same bits, of all rows, one or two, from the
+ * first panel on, or from the last one. */
+void ec_gemm_sum_panels(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
                         const float *panels, bool backwards, float *sums);
 
 #endif

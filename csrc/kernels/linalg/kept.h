@@ -33,7 +33,14 @@ typedef struct ec_kept {
   uint32_t constants; /* bit i: argument i never changes */
   ec_kept_side *sides;
   size_t count;
+  uint8_t batch; /* an ec_kept_batch: the matrices of the constant batch on the right */
 } ec_kept;
+
+typedef enum ec_kept_batch {
+  EC_KEPT_BATCH_UNKNOWN,
+  EC_KEPT_BATCH_EQUAL, /* an expanded matrix */
+  EC_KEPT_BATCH_DIFFERENT
+} ec_kept_batch;
 
 /* Returns the kept sides of a call if argument `i` never changes, else NULL. */
 ec_kept *ec_kept_of(const ec_call *c, size_t i);

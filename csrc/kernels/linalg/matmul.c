@@ -5,6 +5,7 @@
 #include "kernels/pointwise/elementwise.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static ec_gemm_side side_of(const void *data, int64_t lane, int64_t k, ec_kept *kept) {
   return (ec_gemm_side){.data = data, .lane = lane, .k = k, .kept = kept};
@@ -97,6 +98,30 @@ ec_status ec_op_int_mm_out(ec_call *c) {
   return EC_OK;
 }
 
+/* True if all matrices of a constant batch have the same bytes: exporters expand the weight of a
+ * linear layer whose input is transposed. Compares them once. */
+static bool is_one_matrix(ec_kept *kept, const ec_tensor *t) {
+  if (!kept || t->sizes[0] < 2 || !ec_tensor_is_contiguous(t)) return false;
+  const size_t size = ec_tensor_nbytes(t) / (size_t)t->sizes[0];
+  if (kept->batch == EC_KEPT_BATCH_UNKNOWN)
+    /* each matrix is the next one */
+    kept->batch = memcmp(t->data, (const char *)t->data + size, ec_tensor_nbytes(t) - size) == 0
+                      ? EC_KEPT_BATCH_EQUAL
+                      : EC_KEPT_BATCH_DIFFERENT;
+  return kept->batch == EC_KEPT_BATCH_EQUAL;
+}
+
+/* Joins the products of a batch with one matrix on the right: its rows are those of one product.
+ * Returns the number of products that are left. */
+static int64_t join_batch(ec_call *c, ec_gemm_size *size) {
+  const ec_tensor *self = ec_arg_tensor(c, 0), *mat2 = ec_arg_tensor(c, 1);
+  if (!ec_tensor_is_contiguous(self) || !ec_tensor_is_contiguous(ec_arg_tensor(c, 2)) ||
+      !is_one_matrix(ec_kept_of(c, 1), mat2))
+    return self->sizes[0];
+  size->m *= self->sizes[0];
+  return 1;
+}
+
 ec_status ec_op_bmm_out(ec_call *c) {
   EC_TRY(check_product(c, 0, 1, 2, 3));
   EC_TRY(ec_call_check_rank(c, 2, 3, 3));
@@ -107,10 +132,11 @@ ec_status ec_op_bmm_out(ec_call *c) {
   if (out->numel == 0) return EC_OK;
   ec_gemm_out to = matrix_of(out);
   ec_dtype dtype = ec_tensor_dtype(self);
+  const int64_t products = join_batch(c, &size);
   ec_gemm g;
   EC_TRY(ec_gemm_init(c, dtype, size, &to, &g));
   g.record = ec_record_of(c);
-  for (int64_t i = 0; i < self->sizes[0]; i++) {
+  for (int64_t i = 0; i < products; i++) {
     ec_gemm_side a = rows_of(self, ec_kept_of(c, 0)), b = columns_of(mat2, ec_kept_of(c, 1));
     a.data = element_at(self->data, i * self->strides[0], dtype);
     b.data = element_at(mat2->data, i * mat2->strides[0], dtype);

@@ -202,6 +202,27 @@ bool ec_is_used_beside(const ec_uses *uses, size_t index, size_t other) {
          (use->last >= mine->first || use->outputs) && ec_placements_overlap(a, b);
 }
 
+bool ec_is_elided_view(const ec_uses *uses, size_t view, size_t base) {
+  const ec_use *use = &uses->rows[view], *filler = &uses->rows[base];
+  return view != base && use->is_elided && !use->outputs && !use->inputs && !filler->inputs &&
+         filler->first_overwrites && filler->first == use->filled &&
+         ec_placements_equal(&uses->m->placements[base], &uses->m->placements[view]);
+}
+
+bool ec_is_only_view(const ec_uses *uses, size_t view, size_t base) {
+  const ec_use *from = &uses->rows[base], *to = &uses->rows[view];
+  if (from->last > to->last) return false;
+  for (size_t k = 0; k < uses->m->tensor_count; k++) {
+    const ec_use *use = &uses->rows[k];
+    if (k == base || k == view) continue;
+    if (ec_may_observe(uses, base, k)) return false;
+    if (use->used && use->first <= to->last && (use->last >= from->first || use->outputs) &&
+        ec_placements_overlap(&uses->m->placements[base], &uses->m->placements[k]))
+      return false;
+  }
+  return true;
+}
+
 bool ec_is_used_within(const ec_uses *uses, size_t index, size_t first, size_t last) {
   const ec_use *use = &uses->rows[index];
   return use->used && !use->first_by_delegate && use->first >= first && use->last <= last &&

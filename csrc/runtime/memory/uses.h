@@ -65,6 +65,15 @@ bool ec_placements_equal(const ec_placement *a, const ec_placement *b);
  * tensors. */
 void ec_find_elided_views(const ec_uses *uses);
 
+/* True if tensor `view` has exactly the memory of tensor `base`, is no output, and was last filled
+ * by the first instruction of `base`, which overwrites it. After ec_find_elided_views. */
+bool ec_is_elided_view(const ec_uses *uses, size_t view, size_t base);
+
+/* True if nothing but a tensor and its elided view, which may be itself, can tell where they are:
+ * no other tensor observes their memory, or is used in it from the first use of the one to the last
+ * of the other. */
+bool ec_is_only_view(const ec_uses *uses, size_t view, size_t base);
+
 /* Counts the instructions that write a tensor of each group, by its first tensor. All arguments of
  * a move count, which shares the memory of its source, and all of a delegate, unless
  * `asks_backends` and its backend has `output_count`. */

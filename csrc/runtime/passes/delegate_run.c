@@ -46,6 +46,14 @@ static bool is_carried(const ec_run_analysis *c, size_t k) {
                       !use->starts_as_view && !(p->flags & EC_TENSOR_READONLY));
 }
 
+/* Notes the call that computed a constant, and its view. */
+static void note_folded(ec_run_analysis *c, const ec_instr *in) {
+  const size_t index = ec_use_index(c->uses, in->writes[0]);
+  c->folding[index] = in;
+  for (size_t k = 0; k < c->m->tensor_count; k++)
+    if (c->m->placements[k].folded && ec_is_elided_view(c->uses, k, index)) c->folding[k] = in;
+}
+
 ec_status ec_analyse_runs(const ec_pass_context *p, ec_run_analysis *c, ec_error *err) {
   const ec_method *m = p->m;
   const size_t count = m->tensor_count;
@@ -57,8 +65,7 @@ ec_status ec_analyse_runs(const ec_pass_context *p, ec_run_analysis *c, ec_error
   c->instrs = m->chains[0].instrs;
   c->count = m->chains[0].count;
   for (size_t i = 0; i < c->count; i++)
-    if (ec_is_folded(m, &c->instrs[i]))
-      c->folding[ec_use_index(c->uses, c->instrs[i].writes[0])] = &c->instrs[i];
+    if (ec_is_folded(m, &c->instrs[i])) note_folded(c, &c->instrs[i]);
   for (size_t k = 0; k < count; k++) {
     const size_t group = ec_use_group(c->uses, k);
     if (group != k) c->grouped[k] = c->grouped[group] = true;

@@ -4,8 +4,9 @@
  * dequantised, expanded; masks and tables of positions are made. A call is folded when its family
  * takes linear time (kernels/families.def), its arguments never change, and its output has one
  * writer, a static shape and memory in which no other tensor can observe that the output is not
- * written there any more: planners give one address to many tensors, and the exporter drops
- * view_copy by giving the view the address of its base.
+ * written there any more: planners give one address to many tensors. The exporter drops view_copy
+ * by giving the view the address of its base; one such view of equal shape is constant with its
+ * base.
  *
  * A traced call executes folded instructions again, so that traces have all events and values. */
 #include "runtime/passes/fold.h"
@@ -27,6 +28,7 @@ typedef struct folding {
   ec_method *m;
   const ec_uses *uses;
   uint32_t *writers; /* instructions that write a tensor of a group, by its first tensor */
+  size_t *views;     /* by tensor: the view of a folded one; itself: none */
   bool *foldable;    /* by instruction */
 } folding;
 
@@ -44,6 +46,24 @@ static bool is_constant(const folding *f, const ec_value *v) {
   return ec_is_fixed(f->uses, v);
 }
 
+static bool are_tensors_equal(const ec_tensor *a, const ec_tensor *b) {
+  return a->dtype == b->dtype && ec_tensor_same_sizes(a, b) &&
+         memcmp(a->dim_order, b->dim_order, a->rank) == 0;
+}
+
+/* Returns the view without an instruction of a tensor, which has its shape, and is read while no
+ * other tensor is used in its memory; else the tensor. */
+static size_t find_view(const folding *f, size_t index) {
+  const ec_method *m = f->m;
+  for (size_t view = 0; view < m->tensor_count; view++)
+    if (ec_is_elided_view(f->uses, view, index) && m->tensors[view].dynamism == EC_STATIC &&
+        !f->writers[ec_use_group(f->uses, view)] &&
+        are_tensors_equal(&m->tensors[view], &m->tensors[index]) &&
+        ec_is_only_view(f->uses, view, index))
+      return view;
+  return index;
+}
+
 static bool is_free_standing(const folding *f, const ec_value *v) {
   if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism != EC_STATIC) return false;
   const size_t index = ec_use_index(f->uses, v);
@@ -53,8 +73,9 @@ static bool is_free_standing(const folding *f, const ec_value *v) {
       use->freed || use->is_view || !use->first_overwrites ||
       f->writers[ec_use_group(f->uses, index)] != 1)
     return false;
+  const size_t view = f->views[index] = find_view(f, index);
   for (size_t k = 0; k < f->m->tensor_count; k++)
-    if (ec_may_observe(f->uses, index, k)) return false;
+    if (k != view && ec_may_observe(f->uses, index, k)) return false;
   return true;
 }
 
@@ -72,12 +93,15 @@ static ec_status find_foldable(folding *f, ec_arena *work, ec_error *err) {
   const ec_method *m = f->m;
   EC_TRY(ec_arena_array(work, m->tensor_count, sizeof *f->writers, "an analysis", &f->writers,
                         err));
+  EC_TRY(ec_arena_array(work, m->tensor_count, sizeof *f->views, "an analysis", &f->views, err));
   EC_TRY(ec_arena_array(work, m->instr_count, 1, "an analysis", &f->foldable, err));
   ec_count_writers(f->uses, false, f->writers);
   for (size_t i = 0; i < m->instr_count; i++) {
     const ec_instr *in = &m->instrs[i];
     f->foldable[i] = is_foldable(f, in);
-    if (f->foldable[i]) ec_placement_of(m, in->writes[0]->as.tensor)->folded = true;
+    if (!f->foldable[i]) continue;
+    const size_t index = ec_use_index(f->uses, in->writes[0]);
+    m->placements[index].folded = m->placements[f->views[index]].folded = true;
   }
   return EC_OK;
 }
@@ -94,11 +118,6 @@ static bool reads_constants(const ec_method *m, const ec_instr *in) {
         return false;
   }
   return true;
-}
-
-static bool are_tensors_equal(const ec_tensor *a, const ec_tensor *b) {
-  return a->dtype == b->dtype && ec_tensor_same_sizes(a, b) &&
-         memcmp(a->dim_order, b->dim_order, a->rank) == 0;
 }
 
 static bool are_values_equal(const ec_value *a, const ec_value *b);
@@ -184,17 +203,22 @@ size_t ec_constant_room(const ec_method *m) {
   return room;
 }
 
+static bool has_view(const folding *f, size_t at) {
+  const size_t index = ec_use_index(f->uses, f->m->instrs[at].writes[0]);
+  return f->views[index] != index;
+}
+
 /* Computes the result of call `at`, shares an equal one's, or makes its readers do without. */
 static ec_status fold_or_share(const folding *f, size_t at, size_t *room, ec_error *err) {
   ec_method *m = f->m;
   ec_placement *p = ec_placement_of(m, m->instrs[at].writes[0]->as.tensor);
-  bool is_turned;
+  bool is_turned = false;
   EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
   if (!reads_constants(m, &m->instrs[at])) {
     p->folded = false;
     return EC_OK;
   }
-  EC_TRY(ec_turn_constant(f->uses, at, &is_turned, err));
+  if (!has_view(f, at)) EC_TRY(ec_turn_constant(f->uses, at, &is_turned, err));
   if (!is_turned && !share_result(m, at, p)) {
     p->folded = p->nbytes <= *room && fold_call(m, at, p);
     if (!p->folded) return EC_OK;
@@ -208,11 +232,26 @@ static ec_status fold_or_share(const folding *f, size_t at, size_t *room, ec_err
   return ec_plan_add(m, step, false, err);
 }
 
+/* Lets the view of a folded output read it, or its memory if the call was not folded. */
+static void settle_view(const folding *f, size_t at) {
+  const ec_method *m = f->m;
+  const size_t index = ec_use_index(f->uses, m->instrs[at].writes[0]), view = f->views[index];
+  ec_placement *p = &m->placements[view];
+  if (view == index) return;
+  p->folded = m->placements[index].folded;
+  if (!p->folded) return;
+  p->data = m->tensors[view].data = m->placements[index].data;
+  p->capacity = m->tensors[view].capacity = p->nbytes;
+}
+
 ec_status ec_fold_constants(ec_pass_context *p, ec_error *err) {
   folding f = {.m = p->m, .uses = p->uses};
   size_t room = ec_constant_room(p->m);
   EC_TRY(find_foldable(&f, p->work, err));
   for (size_t i = 0; i < p->m->instr_count; i++)
-    if (f.foldable[i]) EC_TRY(fold_or_share(&f, i, &room, err));
+    if (f.foldable[i]) {
+      EC_TRY(fold_or_share(&f, i, &room, err));
+      settle_view(&f, i);
+    }
   return EC_OK;
 }
