@@ -51,7 +51,7 @@ def test_a_check_of_a_file(tmp_path: Path) -> None:
     large, small = tmp_path / "large.pte", tmp_path / "small.pte"
     large.write_bytes(export(layers(WIDTH, LAYERS), torch.randn(1, WIDTH)))
     small.write_bytes(export(layers(64, 2), torch.randn(1, 64)))
-    output = python("-c", CHECK, large, small, WIDTH, LAYERS).stdout
+    output = python("-c", CHECK, large, small, WIDTH, LAYERS, cwd=tmp_path).stdout
     report = json.loads(output.splitlines()[-1])
     assert report["verdict"] == "match"
     assert report["growth"] < LIMIT

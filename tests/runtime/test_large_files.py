@@ -87,7 +87,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("options", [{}, {"delegate_at_load": False}], ids=["default", "kernels"])
 def test_memory_holds_weights_once(file: Path, batch: int, options: dict[str, Any]) -> None:
     code = CALLS.format(width=WIDTH)
-    report = json.loads(python("-c", code, file, batch, json.dumps(options)).stdout)
+    done = python("-c", code, file, batch, json.dumps(options), cwd=file.parent)
+    report = json.loads(done.stdout)
     assert report["loaded"] < FILE // 8  # nothing is copied or packed
     assert report["peak"] < LIMIT * FILE + (8 << 20)  # caches, code, the call's own memory
 
