@@ -1,8 +1,10 @@
-"""Sources of programs that are no plain files, and files that change after they were opened."""
+"""Sources of programs: buffers are used in place if they are immutable, objects that are no plain
+files are read, and files that change after they were opened are an error."""
 
 import gc
 import mmap
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,47 @@ import pytest
 
 import executorch_c
 from executorch_c import Runtime
+from tests.alone import alone
 from tests.format.test_files import ONES, Reader, large, with_constants
+from tests.plans import load
 from tests.resident import mapping
+
+
+def views_of(memory: Any) -> list[Any]:
+    """Return read-only views of writable memory."""
+    array = np.frombuffer(memory, np.uint8)
+    locked = array.view()
+    locked.flags.writeable = False
+    return [memoryview(memory).toreadonly(), locked, memoryview(locked)]
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("mapped", [False, True])
+def test_read_only_views_of_writable_memory_are_copied(
+    tmp_path: Path, number: int, mapped: bool
+) -> None:
+    """Such a view does not protect its memory, which may change after verification."""
+    path = tmp_path / "model.pte"
+    path.write_bytes(with_constants())
+    memory: Any = bytearray(path.read_bytes())
+    if mapped:
+        with path.open("r+b") as file:
+            memory = mmap.mmap(file.fileno(), 0)
+    loaded = Runtime.get().load_program(views_of(memory)[number])
+    memory[:] = bytes(len(memory))
+    method = alone(lambda: float(loaded.load_method("forward")(ONES).sum()))
+    assert method == 16
+
+
+def test_subclasses_of_bytes_are_copied() -> None:
+    class Mine(bytes):
+        pass
+
+    data = Mine(with_constants())
+    before = sys.getrefcount(data)
+    method = load(data)
+    assert sys.getrefcount(data) == before
+    np.testing.assert_array_equal(method(ONES), 4 * ONES)
 
 
 class OnlyReads:
