@@ -32,7 +32,7 @@ from executorch_c._arrays import write_arrays
 from executorch_c.bundled import BundledProgram
 
 sys.modules["matplotlib"] = None  # type: ignore[assignment]
-"""Pages without pictures: matplotlib's errors of its own fonts are not ours."""
+"""Pages have no pictures, because errors of reading matplotlib's fonts are matplotlib's."""
 FILES = Path(sys.argv[1])
 MODES = ("fail", "short", "interrupt")
 OTHERS = ("fork", "pipe2", "dup", "pthread_create")
@@ -49,7 +49,8 @@ here.preload_io_name.restype = ctypes.c_char_p
 
 
 class CommandError(Exception):
-    """A command that ends with a status other than 0; the message is what it printed."""
+    """A command that ends with a status other than 0; the message is what it printed on standard
+    error, or its report, which has the errors of the programs of `bench`."""
 
 
 with np.load(FILES / "inputs.npz") as arrays:
@@ -119,7 +120,7 @@ def command(*words: str) -> Session:
             except SystemExit as left:
                 status = left.code
         if status:
-            raise CommandError(err.getvalue())
+            raise CommandError(err.getvalue() or (folder / "out.json").read_text())
         return ""
 
     return run
@@ -229,7 +230,7 @@ def one_case(session: Session, wanted: Any, folder: Path, n: int, mode: str) -> 
 
 
 def forked(session: Session, wanted: Any, written: list[str], n: int, mode: str) -> str:
-    """Return what `one_case` returns in a process of its own, or the text of its fault."""
+    """Run `one_case` in a forked process; return its result, or the text of its fault."""
     reading, writing = os.pipe()
     with tempfile.TemporaryDirectory(prefix="case-") as name:
         folder = Path(name)

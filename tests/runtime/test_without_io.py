@@ -54,21 +54,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def fail(library: Path, files: Path, *sessions: str) -> dict[str, list[int]]:
-    """Return the numbers of cases, exceptions and faults of sessions; the faults are printed."""
-    script = Path(__file__).with_name("fail_calls.py")
-    env = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": "", "OPENBLAS_NUM_THREADS": "1"}
-    done = process.python(script, files, *sessions, env=env, cwd=files, timeout=500)
-    *faults, _ = (done.stdout + "\n").rsplit("\n", len(sessions) + 1)
-    print("\n".join(faults))
-    rows = [line.split() for line in done.stdout.splitlines() if line.split()[:1]]
-    return {row[0]: [int(n) for n in row[1:]] for row in rows if row[0] in sessions}
-
-
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("session", SESSIONS)
 def test_each_call_fails(library: Path, files: Path, session: str) -> None:
-    [(cases, raised, faults)] = fail(library, files, session).values()
-    assert not faults
-    assert cases > 10
-    assert raised > 3
+    script = Path(__file__).with_name("fail_calls.py")
+    env = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": "", "OPENBLAS_NUM_THREADS": "1"}
+    done = process.python(script, files, session, env=env, cwd=files, timeout=500)
+    cases, raised, faults = map(int, done.stdout.split()[-3:])
+    assert not faults, done.stdout
+    assert cases >= 8  # of a small file
+    assert raised >= 3
