@@ -28,7 +28,7 @@ MAX_PARSED = 64 << 20
 def read(path: FilePath, limit: int) -> bytes:
     """Return the bytes of a file. Raises InvalidArgumentError for a device, a pipe, and for a file
     of more than `limit` bytes; OSError."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with reading(path, os.O_NONBLOCK) as file:  # a pipe without a writer is refused, too
         info = os.fstat(file.fileno())
         if not stat.S_ISREG(info.st_mode):
             raise InvalidArgumentError(f"{path!s}: not a regular file")

@@ -15,9 +15,13 @@ from executorch_c._types import FilePath
 
 
 @contextmanager
-def reading(path: FilePath) -> Iterator[BinaryIO]:
-    """Open a binary file. Raises OSError with the path, also in the block."""
-    with _named(os.fspath(path)), open(path, "rb") as file:
+def reading(path: FilePath, flags: int = 0) -> Iterator[BinaryIO]:
+    """Open a binary file, with more flags of os.open. Raises OSError with the path, also in the
+    block."""
+    with (
+        _named(os.fspath(path)),
+        open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file,
+    ):
         yield file
 
 
@@ -95,7 +99,7 @@ def _opened_beside(path: str) -> tuple[str | None, int | str]:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Name `name` in errors of files that have no name, or that of a temporary file."""
+    """Put a file's name into errors that have none, or that of its temporary file."""
     try:
         yield
     except OSError as error:
