@@ -46,6 +46,7 @@ FIGURES = {
 def program(width: int, delegated: bool) -> Path:
     """Return a program of linear layers, exported by the official flow."""
     import torch
+    from benchmarks.exports import write
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
@@ -58,10 +59,7 @@ def program(width: int, delegated: bool) -> Path:
         edge = to_edge_transform_and_lower(
             exported, partitioner=[XnnpackPartitioner()] if delegated else []
         )
-        part = path.with_suffix(".part")
-        with open(part, "wb") as file:
-            edge.to_executorch().write_to_file(file)
-        part.replace(path)
+        write(path, edge.to_executorch().buffer)
     return path
 
 

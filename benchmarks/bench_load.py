@@ -43,6 +43,7 @@ def resident():
 def large_program() -> Path:
     """Return a program with 100 MB of weights, exported by the official flow."""
     import torch
+    from benchmarks.exports import write
     from executorch.exir import to_edge
 
     CACHE.mkdir(exist_ok=True)
@@ -51,9 +52,7 @@ def large_program() -> Path:
         torch.manual_seed(0)
         net = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
         program = torch.export.export(net.eval(), (torch.zeros(1, WIDTH),))
-        part = path.with_suffix(".part")
-        part.write_bytes(to_edge(program).to_executorch().buffer)
-        part.replace(path)
+        write(path, to_edge(program).to_executorch().buffer)
     return path
 
 
