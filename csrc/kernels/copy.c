@@ -156,8 +156,8 @@ typedef struct move_step {
   ec_recorded_loop step;
   char *to;
   const char *from;
-  size_t bytes;
-  int64_t rows, to_next, from_next; /* of so many bytes, and the distances between them */
+  size_t bytes; /* of a row */
+  int64_t rows, to_next, from_next; /* number of rows, and the distances between them */
 } move_step;
 
 static bool run_copy(const ec_recorded_loop *step) {

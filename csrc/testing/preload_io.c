@@ -122,7 +122,7 @@ int mkdir(const char *path, mode_t permissions) {
   return fails("mkdir", ENOSPC) ? -1 : NEXT(mkdir)(path, permissions);
 }
 
-/* A failed close has closed: the error is that of delayed writes (NFS, quotas). */
+/* The descriptor is closed, and the error is one of delayed writes (NFS, quotas). */
 int close(int fd) {
   const bool no = is_the_one("close", 1u << FAIL);
   const int result = NEXT(close)(fd);

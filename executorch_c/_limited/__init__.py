@@ -1,1 +1,1 @@
-"""Work on untrusted data in a process of its own, with limits of processor time and memory."""
+"""Child processes with limits of processor time and memory, for untrusted data."""

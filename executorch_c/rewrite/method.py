@@ -184,7 +184,7 @@ class Rewriter:
             ) from None
 
     def _lasting(self, slot: int, point: Point, step: Instruction) -> int:
-        """Return a value of the method that nothing overwrites, once it has a place of its own."""
+        """Return a value of the method. Raises CannotBeOutput if something overwrites it."""
         if why := self.places.overwriter(slot, step.at):
             raise CannotBeOutput(why, point.value)
         return slot

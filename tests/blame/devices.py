@@ -90,7 +90,7 @@ class Device:
     ) -> None:
         self.program = program
         self.habit = habit
-        """What it does to each result, without being at fault."""
+        """Change of every result that is no fault; None: none."""
         self.method = program.load_method("forward", delegate_at_load=False)
         self.arithmetic, self.rng = arithmetic, rng
         view = View(program, "forward")

@@ -121,9 +121,9 @@ HEALTHY: dict[str, Callable[[np.ndarray], None]] = {
     "clamped at 65504": _clamped,
     "denormals flushed": _flushed,
 }
-"""What devices do to all results without being at fault."""
+"""Changes of all results that are no faults."""
 CLAMP = "results clamped at 65504"
-"""A fault where a program has larger results: that of `Loud`."""
+"""Kind of a fault, of programs with larger results (`Loud`)."""
 KINDS = (*OPERATORS, *RESULTS, CLAMP)
 
 

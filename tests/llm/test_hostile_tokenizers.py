@@ -151,7 +151,7 @@ def test_configs(text: str, tmp_path: Path) -> None:
 
 
 def test_damaged_sentencepiece(tmp_path: Path) -> None:
-    """Changed bytes and numbers: the library is C++ without checks of its own."""
+    """Files with changed bytes and numbers, which the C++ library does not check."""
     path = sentencepiece(tmp_path)
     data = path.read_bytes()
     cut = tmp_path / "cut.model"

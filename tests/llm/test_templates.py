@@ -340,7 +340,7 @@ def test_a_process_that_cannot_start_is_an_error(
 
 
 def test_the_process_cannot_open_files(tmp_path: Path) -> None:
-    """What an escape from Jinja2's sandbox would meet."""
+    """A started process can open neither files nor sockets, whatever a template reaches."""
     service = tmp_path / "service.py"
     service.write_text(
         "import os, socket, sys\n"

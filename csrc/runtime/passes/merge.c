@@ -136,7 +136,7 @@ static bool find_parts(const ec_uses *uses, const ec_instr *in, parts *p) {
          add_part(p, in, in->writes[0], 0);
 }
 
-/* Returns the tensor whose memory is that of a view without an instruction; else the tensor. */
+/* Returns the base of a view that has no instruction; of another tensor, the tensor itself. */
 static size_t find_base(const ec_uses *uses, size_t index) {
   for (size_t k = 0; uses->rows[index].is_elided && k < uses->m->tensor_count; k++)
     if (ec_is_elided_view(uses, index, k)) return k;
