@@ -19,19 +19,26 @@ static ec_status fail_path(ec_error *err, const char *what, const char *path) {
   return ec_fail(err, EC_ACCESS_FAILED, "cannot %s '%s': %s", what, path, strerror(errno));
 }
 
+static void *alloc_for(const char *path, size_t size, ec_error *err) {
+  void *data = ec_alloc(size);
+  if (!data)
+    (void)ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for the %zu bytes of '%s'", size,
+                  path);
+  return data;
+}
+
 /* Reads a whole file, which fails if it shrinks meanwhile. */
 static ec_status copy_file(ec_source *out, int fd, size_t size, const char *path, ec_error *err) {
-  uint8_t *data = ec_alloc(size);
-  if (!data)
-    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for the %zu bytes of '%s'", size,
-                   path);
-  *out = (ec_source){.data = data, .size = size, .release = ec_free, .owner = data};
+  uint8_t *data = alloc_for(path, size, err);
+  if (!data) return EC_MEMORY_ALLOCATION_FAILED;
+  out->data = out->owner = data;
+  out->release = ec_free;
   for (size_t at = 0; at < size;) {
     const ssize_t count = read(fd, data + at, size - at);
+    if (count < 0 && errno != EINTR) return fail_path(err, "read", path);
+    if (count == 0)
+      return ec_fail(err, EC_ACCESS_FAILED, "'%s' has %zu bytes, it had %zu", path, at, size);
     if (count > 0) at += (size_t)count;
-    if (count > 0 || (count < 0 && errno == EINTR)) continue;
-    if (count < 0) return fail_path(err, "read", path);
-    return ec_fail(err, EC_ACCESS_FAILED, "'%s' has %zu bytes, it had %zu", path, at, size);
   }
   return EC_OK;
 }
@@ -39,22 +46,20 @@ static ec_status copy_file(ec_source *out, int fd, size_t size, const char *path
 static ec_status map_file(ec_source *out, int fd, const char *path, bool is_locked, ec_error *err) {
   struct stat info;
   if (fstat(fd, &info) != 0) return fail_path(err, "read the size of", path);
-  if (!S_ISREG(info.st_mode))
-    return ec_fail(err, EC_ACCESS_FAILED, "'%s' is %s", path,
-                   S_ISDIR(info.st_mode) ? ec_kind_of_folder(path)
-                                         : "a device or pipe, not a file");
-  if (info.st_size == 0) return ec_fail(err, EC_ACCESS_FAILED, "'%s' is an empty file", path);
-  if ((uintmax_t)info.st_size > EC_MAX_BYTES)
-    return ec_fail(err, EC_ACCESS_FAILED, "'%s' is too large for this machine", path);
-  const size_t size = (size_t)info.st_size;
+  const char *kind = S_ISDIR(info.st_mode)                    ? ec_kind_of_folder(path)
+                     : !S_ISREG(info.st_mode)                 ? "a device or pipe, not a file"
+                     : info.st_size == 0                      ? "an empty file"
+                     : (uintmax_t)info.st_size > EC_MAX_BYTES ? "too large for this machine"
+                                                              : NULL;
+  if (kind) return ec_fail(err, EC_ACCESS_FAILED, "'%s' is %s", path, kind);
+  const size_t size = out->size = (size_t)info.st_size;
   if (size <= EC_COPIED_FILE && !is_locked) return copy_file(out, fd, size, path, err);
   void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return fail_path(err, "map", path);
-  *out = (ec_source){.data = data,
-                     .size = size,
-                     .mapped = size,
-                     .watched = fd + 1,
-                     .written = {info.st_mtim.tv_sec, info.st_mtim.tv_nsec}};
+  out->data = data;
+  out->mapped = size;
+  out->watched = fd + 1;
+  out->written = info.st_mtim;
   return EC_OK;
 }
 
@@ -69,9 +74,8 @@ ec_status ec_source_check_open(int fd, const char *name, bool *is_stream, ec_err
 
 static ec_status copy_path(ec_source *out, const char *path, ec_error *err) {
   const size_t size = strlen(path) + 1;
-  out->path = ec_alloc(size);
-  if (!out->path)
-    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for the path '%s'", path);
+  out->path = alloc_for(path, size, err);
+  if (!out->path) return EC_MEMORY_ALLOCATION_FAILED;
   memcpy(out->path, path, size);
   return EC_OK;
 }
@@ -118,14 +122,12 @@ ec_status ec_source_open_buffer(ec_source *out, const void *data, size_t size,
 ec_status ec_source_check_unchanged(const ec_source *source, ec_error *err) {
   struct stat info;
   if (!source->watched || fstat(source->watched - 1, &info) != 0) return EC_OK;
-  if ((uintmax_t)info.st_size != source->size)
-    return ec_fail(err, EC_INVALID_STATE,
-                   "'%s' has %jd bytes, it had %zu when it was loaded: load it again", source->path,
-                   (intmax_t)info.st_size, source->size);
-  if (info.st_mtim.tv_sec != source->written[0] || info.st_mtim.tv_nsec != source->written[1])
-    return ec_fail(err, EC_INVALID_STATE,
-                   "'%s' was written after it was loaded: load it again", source->path);
-  return EC_OK;
+  if ((uintmax_t)info.st_size == source->size && info.st_mtim.tv_sec == source->written.tv_sec &&
+      info.st_mtim.tv_nsec == source->written.tv_nsec)
+    return EC_OK;
+  return ec_fail(err, EC_INVALID_STATE,
+                 "'%s' was written after it was loaded (%jd bytes, it had %zu): load it again",
+                 source->path, (intmax_t)info.st_size, source->size);
 }
 
 void ec_source_release_pages(const ec_source *source, const void *data, size_t size) {

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "core/error.h"
 
@@ -23,10 +24,10 @@ typedef struct ec_source {
   size_t size;
   void (*release)(void *owner); /* called once by ec_source_close; may be NULL */
   void *owner;
-  size_t mapped;     /* bytes to unmap; 0 for a buffer */
-  int watched;       /* the mapped file's descriptor + 1; 0 for none */
-  int64_t written[2]; /* its time stamp: seconds, nanoseconds */
-  char *path;    /* a copy, for messages; NULL for a buffer */
+  size_t mapped;           /* bytes to unmap; 0 for a buffer */
+  int watched;             /* the mapped file's descriptor + 1; 0 for none */
+  struct timespec written; /* time of the mapped file's last write */
+  char *path;              /* a copy, for messages; NULL for a buffer */
 } ec_source;
 
 /* Maps a file read-only, or copies it: one up to EC_COPIED_FILE bytes that need no locking. Refuses
