@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from executorch_c._names import visible
 from executorch_c._render import text as _text
 from executorch_c._render.figures import NothingToDraw
 from executorch_c.check import engines as _engines
@@ -241,7 +242,7 @@ class CheckResult(DrawsOutputs, JudgedReport[CheckedCase]):
                 verdict += f", {counts[name]} {name}"
         verdict += _engines.summary(self.cases)
         verdict += _policies.beside(self.by_default())
-        return f"{verdict} ({self.label}, method '{_text.visible(self.method)}')"
+        return f"{verdict} ({self.label}, method '{visible(self.method)}')"
 
     def by_default(self) -> Verdict | None:
         """Return the verdict by tolerances on this runtime's outputs; None without requirements."""
@@ -341,7 +342,8 @@ class CheckResult(DrawsOutputs, JudgedReport[CheckedCase]):
     def text(self, hint: bool = True) -> str:
         """Return the finding, the tables and remarks; with the next step in Python, or without."""
         tables = [self.table(), *filter(None, [_policies.text_table(self.requirements())])]
-        return "\n".join([self.summary(), *tables, *map(_text.wrapped, self.remarks(hint))])
+        lines = map(_text.wrapped, (self.summary(), *self.remarks(hint)))
+        return "\n".join([next(lines), *tables, *lines])
 
     def __repr__(self) -> str:
         return f"<executorch_c.testing.CheckResult: {self.summary()}>"
