@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from executorch_c._core import Error, InvalidArgumentError
-from executorch_c._render.text import visible
+from executorch_c._names import visible
 from executorch_c._paths import reading
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from executorch_c._types import FilePath
+if TYPE_CHECKING:
+    from executorch_c._types import FilePath
 
 
 @contextmanager

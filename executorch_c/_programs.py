@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, cast
 
-from executorch_c._render.text import visible
 from executorch_c._core import Method, Program, Runtime
 from executorch_c._files import is_bundled, is_readable, named_after
+from executorch_c._names import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

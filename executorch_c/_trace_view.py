@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from executorch_c import _extras
+from executorch_c._names import visible
 from executorch_c._render import text as _text
 from executorch_c._render.html import Markup, bar, tag, together
 from executorch_c._render.html import lines as lines_of
@@ -67,7 +68,7 @@ def _table(trace: Trace, all_lines: Lines, shown: Iterable[Line]) -> list[list[s
 
 def notes(trace: Trace) -> list[str]:
     """Return what a trace has, in sentences: calls, times of loading, what did not fit."""
-    text = f"{_text.plural(trace.runs, 'call')} of '{_text.visible(trace.method)}'"
+    text = f"{_text.plural(trace.runs, 'call')} of '{visible(trace.method)}'"
     if trace.runs > 1:
         text += ", times are means of a call"
     if trace.load_ns:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from executorch_c._render.text import visible
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._input_sets import InputCase, InputSet, Source, input_set, pairs
+from executorch_c._names import visible
 from executorch_c._order import model_first
 from executorch_c._programs import (
     ProgramSource,

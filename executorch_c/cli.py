@@ -16,8 +16,8 @@ from types import ModuleType
 
 from executorch_c import __version__, _stages, _streams
 from executorch_c._eager_caches import default_cache
+from executorch_c._names import visible
 from executorch_c._render import terminal
-from executorch_c._render.text import visible
 from executorch_c._commands import (
     _arguments,
     advise,

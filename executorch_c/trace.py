@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, cast
 
 from executorch_c import _trace_lines, _trace_view
+from executorch_c._names import visible
 from executorch_c._paths import writing
 from executorch_c._render import text as _text
 from executorch_c.report import Report
@@ -308,7 +309,7 @@ class Trace(Report):
 
     def heading(self) -> str:
         """Return the heading of its page."""
-        return f"Trace of '{_text.visible(self.method)}'"
+        return f"Trace of '{visible(self.method)}'"
 
     def sections(self) -> Iterator[object]:
         """Return the parts of its page after the finding: the table with bars of start and
@@ -384,7 +385,7 @@ class Trace(Report):
     def __repr__(self) -> str:
         events = _text.plural(len(self.events), "event")
         calls = _text.plural(self.runs, "call")
-        return f"<executorch_c.trace.Trace of '{_text.visible(self.method)}': {calls}, {events}>"
+        return f"<executorch_c.trace.Trace of '{visible(self.method)}': {calls}, {events}>"
 
     def _repr_html_(self) -> str:
         return _trace_view.notebook(self)

@@ -17,8 +17,8 @@ CSRC = ROOT / "csrc"
 LAYERS = tuple("core format trace kernels backend runtime api tools python testing".split())
 PYTHON_LAYERS = (
     "_arrays _coreai _delegation _engines _entry_points _extras _files _flatbuffers _functions"
-    " _input_files _input_sets _inputs _limited _log _modules _order _paths _processes _stages"
-    " _streams _types _render examples plotting progress report",
+    " _input_files _input_sets _inputs _limited _log _modules _names _order _paths _processes"
+    " _stages _streams _types _render examples plotting progress report",
     "inspect.dataflow inspect.device inspect.etdump inspect.etrecord inspect.events"
     " inspect.families inspect.payloads inspect.quantized inspect.reference inspect.scales"
     " inspect.structure inspect.where trace _trace_lines _trace_spans _trace_view",

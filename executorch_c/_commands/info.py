@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 from executorch_c import _engines
 from executorch_c._commands import _arguments
 from executorch_c._core import Error, Program
+from executorch_c._names import visible
 from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
@@ -114,9 +115,9 @@ def show_open(program: Program, method: MethodInfo) -> None:
                 (f"compile spec {key}", payloads.spec_text(value))
                 for key, value in row["specs"][:LONGEST_LIST]
             ]
-            print(f"  delegate {index}: {_text.visible(row['id'])}")
+            print(f"  delegate {index}: {visible(row['id'])}")
             for name, fact in [*view.facts(index), *specs]:
-                print(f"    {_text.visible(name)}: {_text.visible(fact)}")
+                print(f"    {visible(name)}: {visible(fact)}")
     for text in filter(None, missing.values()):
         print("\n" + _text.wrapped(text))
 
@@ -127,7 +128,7 @@ def show_method(program: Program, method: MethodInfo) -> None:
         _text.plural(method["values"], "value"),
         f"{_text.plural(method['constant_bytes'], 'byte')} of constants",
     ]
-    print(f"\nmethod {_text.visible(method['name'])}: " + ", ".join(counts))
+    print(f"\nmethod {visible(method['name'])}: " + ", ".join(counts))
     values = {
         "inputs": method["inputs"],
         "outputs": method["outputs"],
@@ -148,7 +149,7 @@ def show_method(program: Program, method: MethodInfo) -> None:
         ("calls", "bytes", "backend", ""),
     )
     for hint in _engines.hints(method):
-        print(_text.wrapped(f"  {_text.visible(hint)}"))
+        print(_text.wrapped(f"  {visible(hint)}"))
     show_open(program, method)
     show_remarks(program, method["name"])
 
@@ -159,7 +160,7 @@ def show_remarks(program: Program, method: str) -> None:
 
     remarks = device.remarks(program, method)
     for one in remarks[:LONGEST_LIST]:
-        print(_text.wrapped(f"  {_text.visible(one.text)}"))
+        print(_text.wrapped(f"  {visible(one.text)}"))
     if len(remarks) > LONGEST_LIST:
         print(f"    ... and {len(remarks) - LONGEST_LIST:,} more (--json lists all)")
 
@@ -234,7 +235,7 @@ def show_verdict(methods: Sequence[MethodInfo]) -> None:
     if devices:
         text += " (export without the compile spec 'target_device')"
     if text:
-        verdict = f"cannot run here, missing: {_text.visible(text)}"
+        verdict = f"cannot run here, missing: {visible(text)}"
     elif any(m["uses_kv_cache"] for m in methods):
         verdict = f"can run here with a KV cache, which is not in the file: {KV_CACHE}"
     else:
@@ -262,7 +263,7 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps({**what, "methods": rows}, indent=2, default=str))
         return 0
     print(
-        f"{_text.visible(args.model)}: {_text.plural(what['file_size'], 'byte')}, "
+        f"{visible(args.model)}: {_text.plural(what['file_size'], 'byte')}, "
         f"{what['program_size']:,} in tables, "
         f"{_text.plural(len(what['segments']), 'segment')}"
     )

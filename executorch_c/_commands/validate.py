@@ -11,10 +11,10 @@ from executorch_c._commands._arguments import method_of, warn
 from executorch_c._commands._calls import cases_of
 from executorch_c._files import is_bundled
 from executorch_c._input_sets import input_set, names_many
+from executorch_c._names import visible
 from executorch_c._paths import write_text
 from executorch_c._programs import opened
 from executorch_c._render import json as _json
-from executorch_c._render.text import visible
 from executorch_c.compare import verdicts
 from executorch_c.compare.cases import ComparedCase
 from executorch_c.compare.comparison import Comparison, joined

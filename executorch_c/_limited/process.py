@@ -209,7 +209,7 @@ class LimitedProcess:
             return f"needs more than {self.limits.seconds:g} s of processor time"
         return f"its process {_processes.ending(status) or 'closed its connection'}"
 
-    def _send(self, value: object, end: float) -> None:
+    def _send(self, value: Any, end: float) -> None:
         assert self._pipe is not None
         data = marshal.dumps(value)
         self._pipe.settimeout(max(end - time.monotonic(), 0.001))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TypeAlias
 
-from executorch_c._render.text import visible
+from executorch_c._names import visible
 
 Rows: TypeAlias = "list[list[object]]"
 

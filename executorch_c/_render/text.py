@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeAlias
 
+from executorch_c._names import visible
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -48,14 +50,6 @@ def width() -> int:
 def terminal_width() -> int:
     """Return the columns of drawn tables."""
     return max(width(), MIN_DRAWN_WIDTH)
-
-
-def visible(text: str) -> str:
-    """Return a text on one line, with control characters and line breaks as escapes: names in a
-    program's file may hold a terminal's codes, or lines that look like the command's."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

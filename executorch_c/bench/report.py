@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from executorch_c._names import visible
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.report import JudgedReport
@@ -173,7 +174,7 @@ class BenchReport(JudgedReport[Measured]):
 
     def summary(self) -> str:
         """Return what was measured, and the first problem."""
-        names = ", ".join(dict.fromkeys(_text.visible(row.name) for row in self.rows))
+        names = ", ".join(dict.fromkeys(visible(row.name) for row in self.rows))
         text = f"{names}: {self.min_time:g} s of calls each, in turns"
         return "; ".join([text, *self.problems()[:1]])
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c import _extras
+from executorch_c._names import visible
 from executorch_c._programs import ProgramSource, name_in, opened, title_of
-from executorch_c._render.text import listed, plural, visible
+from executorch_c._render.text import listed, plural
 from executorch_c.blame import probes
 from executorch_c.blame import verdict as _verdict
 from executorch_c.blame.arithmetic import Allowance, Spread, named_results

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from executorch_c._names import visible
 from executorch_c._render import html as _html
 from executorch_c._render.figures import NothingToDraw
 from executorch_c._render import text as _text
@@ -95,7 +96,7 @@ class OutputComparison:
     @property
     def title(self) -> str:
         """ "output 0", "output 0 ('logits')", "output 0 of call 3"."""
-        name = f" ('{_text.visible(self.name)}')" if self.name else ""
+        name = f" ('{visible(self.name)}')" if self.name else ""
         return f"output {self.index}{name}" + (f" of call {self.call}" if self.call else "")
 
     def why(self) -> str:

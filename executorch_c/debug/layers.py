@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Literal
 
 from executorch_c import _extras
-from executorch_c._render.text import visible
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._eager_caches import empty_caches, kept_caches
+from executorch_c._names import visible
 from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource, opened
 from executorch_c.compare.limits import MIN_MATCHED_SHARE

@@ -23,6 +23,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._names import visible
 from executorch_c._programs import ProgramSource, name_in, opened, output_names, title_of
 from executorch_c._render import text as _text
 from executorch_c.compare import tolerance, verdicts
@@ -298,7 +299,7 @@ def _report(
         notes.insert(0, growth)
     if a.dropped + b.dropped:
         notes.append(f"{a.dropped + b.dropped:,} values did not fit; pass a larger `max_bytes`")
-    title = f"{b.title} compared with {a.title}, method '{_text.visible(a.method)}'"
+    title = f"{b.title} compared with {a.title}, method '{visible(a.method)}'"
     decided = _required(a, b, rows, names, policies)
     return ErrorReport(title, tuple(rows), tuple(notes), reason, unlocated, decided)
 

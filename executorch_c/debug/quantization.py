@@ -24,6 +24,7 @@ from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._names import visible
 from executorch_c.compare import costs as _costs
 from executorch_c.compare.costs import Costs, costs_of
 from executorch_c.compare.metrics import ErrorMetrics
@@ -378,7 +379,7 @@ def _measured(
 
     costs = costs_of(layers, noise_of, floats.noise(walk.errors))
     rows = _layers(units, costs)
-    head = f"{title or run.title}, method '{_text.visible(run.method)}': quantization error"
+    head = f"{title or run.title}, method '{visible(run.method)}': quantization error"
     head += ", compared with the float model"
     known = {node for match in matches.pairs for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known), *run.notes())

@@ -33,7 +33,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -265,7 +265,7 @@ def _runs(traces: Sequence[Trace]) -> list[_Run]:
 class _Writer:
     """Writer of the FlatBuffer tables in TABLES, and of values in a debug buffer."""
 
-    buffer: BinaryIO | None = None
+    buffer: IO[bytes] | None = None
 
     def __init__(self) -> None:
         _extras.require("writing ETDumps", "flatbuffers")

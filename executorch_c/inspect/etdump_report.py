@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from executorch_c import _files
+from executorch_c._names import visible
 from executorch_c._paths import read_bytes
 from executorch_c._render import text as _text
 from executorch_c._render.html import Markup, tag, together
@@ -401,9 +402,7 @@ def _named(row: EventRow, record: ETRecord, method: str) -> EventRow:
 def _title(block: EventBlock) -> str:
     calls = _text.plural(len(block.runs), "run")
     index = block.bundled_input_index
-    return f"{_text.visible(block.name)}: {calls}" + (
-        "" if index is None else f", bundled input {index}"
-    )
+    return f"{visible(block.name)}: {calls}" + ("" if index is None else f", bundled input {index}")
 
 
 def _in_order(rows: Iterable[EventRow]) -> list[EventRow]:

@@ -23,6 +23,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from executorch_c import _core, _extras
+from executorch_c._names import visible
 from executorch_c._paths import reading
 from executorch_c._render import text as _text
 
@@ -132,7 +133,7 @@ class ETRecord:
 
     def __str__(self) -> str:
         methods = [
-            f"method {_text.visible(name)}: {_text.plural(len(nodes), 'node')}, "
+            f"method {visible(name)}: {_text.plural(len(nodes), 'node')}, "
             f"{_text.plural(len(self.debug_handles.get(name, {})), 'instruction')}, "
             f"{_text.plural(len(self.delegates.get(name, {})), 'delegate')}"
             for name, nodes in self.nodes.items()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from executorch_c._names import visible
 from executorch_c._render import html as _html
 from executorch_c._render import json as _json
 from executorch_c._render import text as _text
@@ -156,7 +157,7 @@ def _row(view: View, step: Instruction) -> dict[str, object]:
 def _overview(method: dict[str, Any], top: int | None) -> str:
     """Return inputs, outputs, planned memory and counts of a method, from its JSON."""
     steps = [row for chain in method["chains"] for row in chain]
-    lines = [f"method {_text.visible(method['name'])}: {_text.plural(len(steps), 'instruction')}"]
+    lines = [f"method {visible(method['name'])}: {_text.plural(len(steps), 'instruction')}"]
     for side in ("inputs", "outputs"):
         values = ", ".join(_type(method["values"][index]) for index in method[side])
         lines.append(_text.wrapped(f"  {side}: {values or 'none'}"))
@@ -171,7 +172,7 @@ def _overview(method: dict[str, Any], top: int | None) -> str:
         payload = f"payload of {_text.plural(delegate['size'], 'byte')}"
         listed = [f"{count} {name}" for name, count in counts.most_common(top)]
         title = f"d{index} {delegate['id']}: {', '.join([payload, *listed])}"
-        lines.append(_text.wrapped("  " + _text.visible(title)))
+        lines.append(_text.wrapped("  " + visible(title)))
     return "\n".join(lines)
 
 
@@ -238,7 +239,7 @@ def _header(program: Program) -> Iterator[str]:
 def _method(view: View) -> Iterator[str]:
     structure = view.structure
     yield (
-        f"method {_text.visible(view.method)}: {_text.plural(len(view.steps), 'instruction')}, "
+        f"method {visible(view.method)}: {_text.plural(len(view.steps), 'instruction')}, "
         f"{_text.plural(len(view.values), 'value')}"
     )
     for title, indices in (("inputs", structure["inputs"]), ("outputs", structure["outputs"])):
@@ -330,18 +331,18 @@ def _call(view: View, step: Instruction) -> str:
 
 def _step(view: View, step: Instruction, opened: set[int]) -> Iterator[str]:
     mark = ">" if (step.chain, step.number) in view.targets else " "
-    yield f"   {mark}{step.number:4}  {_text.visible(_call(view, step))}"
+    yield f"   {mark}{step.number:4}  {visible(_call(view, step))}"
     if step.row["stack"]:
         file, line, function, context = structure.frame(step)
         parts = [file or "", function or "", context or ""]
         file, function, context = (_text.shortened(part, MAX_NAME_CHARACTERS) for part in parts)
         source = f": {context.strip()}" if context else ""
-        yield "           # " + _text.visible(f"{file}:{line} in {function}{source}")
+        yield "           # " + visible(f"{file}:{line} in {function}{source}")
     delegate = step.row["delegate"]
     if delegate is not None and delegate not in opened:
         opened.add(delegate)
         for line_ in _delegate(view, step, delegate):
-            yield "           | " + _text.visible(line_)
+            yield "           | " + visible(line_)
 
 
 # ---- delegates -------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from executorch_c._names import visible
 from executorch_c._paths import writing
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
@@ -161,7 +162,7 @@ class MemoryPlan(Report):
 
     def _notes(self) -> list[str]:
         notes = [
-            f"method '{_text.visible(self.method)}': {_text.size(self.nbytes)} planned, "
+            f"method '{visible(self.method)}': {_text.size(self.nbytes)} planned, "
             f"{_text.plural(len(self.instructions), 'instruction')}"
         ]
         for arena in self.arenas:
@@ -176,7 +177,7 @@ class MemoryPlan(Report):
     def _when(self, time: int) -> str:
         if not 0 <= time < len(self.instructions):
             return f"the {self.time(time)}"
-        return f"instruction {time}, {_text.visible(self.instructions[time])}"
+        return f"instruction {time}, {visible(self.instructions[time])}"
 
     _HEAD = tuple("value,made by,tensor,name,module,arena,offset,bytes,from,to".split(","))
 

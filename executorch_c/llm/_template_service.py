@@ -56,7 +56,7 @@ class Dict:
         return dict.fromkeys(*args)
 
 
-class Names(Namespace):  # type: ignore[misc]
+class Names(Namespace):
     """`namespace` of templates, without names that begin with "_"."""
 
     def __init__(*args: Any, **values: Any) -> None:

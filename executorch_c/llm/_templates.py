@@ -13,8 +13,8 @@ import numpy as np
 
 from executorch_c import _extras
 from executorch_c._core import InvalidArgumentError
-from executorch_c._render.text import visible
 from executorch_c._limited.process import Ended, LimitedProcess, Limits, Refused
+from executorch_c._names import visible
 
 LIMITS = Limits(seconds=5.0, memory=512 << 20, reply=64 << 20)
 """Limits of a rendering; 4 bytes for each of the 16 million characters of a result."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from executorch_c import _files
 from executorch_c._core import InvalidArgumentError
-from executorch_c._render.text import visible
+from executorch_c._names import visible
 
 if TYPE_CHECKING:
     from executorch_c._types import FilePath

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from executorch_c._render.text import visible
+from executorch_c._names import visible
 from executorch_c.suite.figures import FIGURES
 from executorch_c._paths import write_text
 

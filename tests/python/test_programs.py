@@ -113,5 +113,7 @@ def test_load_imports_no_reports(tmp_path: Path) -> None:
     )
     done = process.python("-c", code, DIGITS, cwd=tmp_path)
     loaded = set(done.stdout.split())
-    needed = {f"executorch_c.{name}" for name in ("_core", "_files", "_programs")}
+    needed = {
+        f"executorch_c.{name}" for name in ("_core", "_files", "_names", "_paths", "_programs")
+    }
     assert loaded == needed | {"executorch_c"}

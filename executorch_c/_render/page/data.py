@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from executorch_c._names import visible
 from executorch_c._render.page import layout
 from executorch_c._render.page.model import GraphPage, GraphView, Link, Node, Overlay
-from executorch_c._render.text import shortened, visible
+from executorch_c._render.text import shortened
 
 MAX_NODES = 42_000
 """Maximum number of nodes of all views; `Graph.page` folds larger graphs."""

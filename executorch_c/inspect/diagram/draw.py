@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from executorch_c._names import visible
 from executorch_c._paths import write_text
 from executorch_c._programs import ProgramFile, ProgramSource, name_in, opened
 from executorch_c._render import text as _text
@@ -130,7 +131,7 @@ class Graph(PagedReport):
     def summary(self) -> str:
         """Return the number of nodes and edges."""
         return (
-            f"method '{_text.visible(self.method)}': {_text.plural(len(self.nodes), 'node')}, "
+            f"method '{visible(self.method)}': {_text.plural(len(self.nodes), 'node')}, "
             f"{_text.plural(len(self.edges), 'edge')}"
         )
 
@@ -225,7 +226,7 @@ ENDINGS = {".dot": "dot", ".gv": "dot", ".svg": "svg", ".json": "model-explorer"
 
 
 def _quoted(text: str) -> str:
-    lines = [_text.visible(line).replace("\\", "\\\\") for line in text.split("\n")]
+    lines = [visible(line).replace("\\", "\\\\") for line in text.split("\n")]
     return '"' + "\\n".join(lines).replace('"', '\\"') + '"'
 
 
