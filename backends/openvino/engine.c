@@ -128,8 +128,13 @@ uint32_t eco_engine_open(const ec_backend_call *c, const ec_backend_init *what, 
   return import_blob(c, what, d);
 }
 
+void eco_engine_free(const eco_library *lib, eco_model *model, eco_request *request) {
+  if (!eco_library_is_usable()) return;
+  if (request) lib->infer_request_free(request);
+  if (model) lib->compiled_model_free(model);
+}
+
 void eco_engine_close(eco_delegate *d) {
-  if (d->request) d->lib->infer_request_free(d->request);
-  if (d->model) d->lib->compiled_model_free(d->model);
-  if (d->core) d->lib->core_free(d->core);
+  eco_engine_free(d->lib, d->model, d->request);
+  if (d->core && eco_library_is_usable()) d->lib->core_free(d->core);
 }

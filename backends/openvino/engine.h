@@ -27,6 +27,9 @@ typedef struct eco_delegate {
 uint32_t eco_engine_import(const ec_backend_call *c, const eco_delegate *d, const void *payload,
                            size_t size, eco_model **model, eco_request **request);
 
+/* Frees a model and its request, each of which may be NULL. A forked process keeps them. */
+void eco_engine_free(const eco_library *lib, eco_model *model, eco_request *request);
+
 /* Imports a payload into a zeroed delegate. On failure it must still be closed. */
 uint32_t eco_engine_open(const ec_backend_call *c, const ec_backend_init *what, eco_delegate *d);
 void eco_engine_close(eco_delegate *d);

@@ -17,10 +17,36 @@ static char library_path[4096];
 static eco_library library;
 static void *opened;      /* of dlopen */
 static pid_t opened_by;   /* the process that opened it */
+static bool is_lost;      /* another thread was opening it when this process was forked */
+
+/* ---- forks ------------------------------------------------------------------------------- */
+
+/* A child has neither the engine's threads nor the one that holds the mutex. A fork does not wait
+ * for that one: code of the library that it opens may fork. */
+static void in_child(void) {
+  if (pthread_mutex_trylock(&mutex) == 0) {
+    pthread_mutex_unlock(&mutex);
+    return;
+  }
+  pthread_mutex_init(&mutex, NULL);
+  is_lost = true;
+}
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+static void lock_library(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
+  pthread_mutex_lock(&mutex);
+}
+
+bool eco_library_is_usable(void) { return opened_by == getpid(); }
+
+/* ---- the library ------------------------------------------------------------------------- */
 
 bool eco_library_set_path(const char *path) {
   const size_t size = strlen(path) + 1;
-  pthread_mutex_lock(&mutex);
+  lock_library();
   const bool fits = size <= sizeof library_path && (!opened || strcmp(path, library_path) == 0);
   if (fits) memcpy(library_path, path, size);
   pthread_mutex_unlock(&mutex);
@@ -59,11 +85,12 @@ static uint32_t read_version(const ec_backend_call *c) {
 }
 
 static uint32_t open_locked(const ec_backend_call *c) {
-  if (opened && opened_by != getpid())
+  if (is_lost || (opened && !eco_library_is_usable()))
     return EC_BACKEND_FAIL(
         c, EC_BACKEND_INVALID_STATE,
-        "OpenVINO was in use when this process was forked, and its threads are lost: "
-        "load the method in a new process (multiprocessing: \"spawn\")");
+        "OpenVINO was %s when this process was forked, and its threads are lost: "
+        "load the method in a new process (multiprocessing: \"spawn\")",
+        opened ? "in use" : "being opened");
   if (opened) return EC_BACKEND_OK;
   if (!library_path[0])
     return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_FOUND, "the package openvino is missing: " EXTRA);
@@ -83,7 +110,7 @@ static uint32_t open_locked(const ec_backend_call *c) {
 }
 
 uint32_t eco_library_open(const ec_backend_call *c, const eco_library **out) {
-  pthread_mutex_lock(&mutex);
+  lock_library();
   const uint32_t status = open_locked(c);
   pthread_mutex_unlock(&mutex);
   *out = &library;

@@ -47,9 +47,13 @@ bool eco_library_set_path(const char *path);
 const char *eco_library_path(void);
 
 /* Opens the library once for the process. Errors: NotFound (no path, or dlopen fails: names the
- * extra), Incompatible (a function is missing, an old release), InvalidState (a forked process: the
- * threads of the engine are lost). */
+ * extra), Incompatible (a function is missing, an old release), InvalidState (the process was
+ * forked after or during it: the threads of the engine are lost). */
 uint32_t eco_library_open(const ec_backend_call *c, const eco_library **out);
+
+/* False in a forked process: its engine's objects cannot be freed either, for that waits for the
+ * threads. */
+bool eco_library_is_usable(void);
 
 /* Fails with the engine's own message after `what`. */
 uint32_t eco_library_fail(const ec_backend_call *c, const eco_library *lib, uint32_t status,

@@ -159,8 +159,7 @@ uint32_t eco_shown_open(const ec_backend_call *c, eco_delegate *d, const eco_sho
 void eco_shown_close(const ec_host *host, eco_delegate *d) {
   eco_shown *s = d->shown;
   if (!s) return;
-  if (s->request) d->lib->infer_request_free(s->request);
-  if (s->model) d->lib->compiled_model_free(s->model);
+  eco_engine_free(d->lib, s->model, s->request);
   if (s->outputs) host->free(s->outputs);
   eco_graph_close(host, &s->graph);
   host->free(s);

@@ -245,6 +245,8 @@ uint32_t eco_library_open(const ec_backend_call *c, const eco_library **out) {
   return EC_BACKEND_OK;
 }
 
+bool eco_library_is_usable(void) { return true; }
+
 uint32_t eco_library_fail(const ec_backend_call *c, const eco_library *lib, uint32_t status,
                           const char *what) {
   return EC_BACKEND_FAIL(c, status, "%s: OpenVINO %s: the stand-in fails", what, lib->version);
