@@ -20,14 +20,17 @@ import faulthandler
 import os
 import pickle
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from executorch.exir import schema
+from executorch.exir._serialize._named_data_store import NamedDataStoreOutput
 from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
 from executorch.exir._serialize._program import serialize_pte_binary
+from executorch.exir._serialize.data_serializer import DataEntry
 
 import executorch_c
 from tests.dtypes import DTYPES, WIDTHS
@@ -243,6 +246,17 @@ def build(
     mutable = constants.mutable if constants and len(constants.mutable) > 1 else None
     file = PTEFile(program(*plans, constants=constants, payloads=payloads), mutable, None)
     return bytes(serialize_pte_binary(file, **options))
+
+
+def write(
+    path: Path, *plans: Plan, payloads: Sequence[bytes] = (), named: Mapping[str, bytes]
+) -> None:
+    """Write a .pte with delegates whose data has names, without a copy of the data."""
+    entries = {name: DataEntry(i, 16, None) for i, name in enumerate(named)}
+    data = NamedDataStoreOutput(list(named.values()), entries, {})
+    file = PTEFile(program(*plans, payloads=payloads), None, data)
+    with path.open("wb") as out:
+        serialize_pte_binary(file, extract_delegate_segments=True).write_to_file(out)
 
 
 def edited(pte: bytes, edit: Any, **options: Any) -> bytes:

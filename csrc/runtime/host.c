@@ -38,7 +38,8 @@ static size_t host_output_count(ec_host_call *call) {
 }
 
 static int host_can_read(ec_host_call *call, const void *data, size_t size) {
-  return call->method && ec_is_planned(call->method, data, size);
+  if (call->method && ec_is_planned(call->method, data, size)) return 1;
+  return !EC_IS_SMALL && call->program && ec_program_bytes_from(call->program, data) >= size;
 }
 
 static int host_charge(size_t bytes) { return ec_budget_charge(bytes); }

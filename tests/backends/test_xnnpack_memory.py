@@ -1,15 +1,10 @@
-"""Memory of XnnpackBackend: failed allocations, limits, workspaces that delegates share, and packed
-weights, of which the third product packs large ones (third_party/kernels/speed/deferred.h)."""
+"""Memory of XnnpackBackend: failed allocations, limits, and workspaces that delegates share."""
 
 from __future__ import annotations
 
 import gc
-import os
-import platform
 import sys
 from collections.abc import Callable
-from itertools import chain as chained
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,47 +12,24 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.export import Dim
 
 import executorch_c
-from executorch_c import Method, Program, Runtime
-from tests import process
-from tests.at_once import run_all
-from tests.backends import xnnpack_flow, xnnpack_programs
-from tests.backends.xnnpack_graphs import ABSENT, Graph, Group, Shape, Token
+from executorch_c import Program, Runtime
+from tests.backends import xnnpack_programs
+from tests.backends.xnnpack_graphs import Graph, Shape
 from tests.backends.xnnpack_kinds import conv
-from tests.backends.xnnpack_payload import BACKEND, edited
-from tests.backends.xnnpack_series import HAS_SPEED, needs_speed, needs_xnnpack
+from tests.backends.xnnpack_methods import load, run_code
+from tests.backends.xnnpack_payload import edited
+from tests.backends.xnnpack_series import needs_speed, needs_xnnpack
 from tests.backends.xnnpack_zoo import TABLE
 from tests.exports import lowered
-from tests.resident import mapping, resident_bytes
+from tests.resident import resident_bytes
 
 pytestmark = [
     needs_xnnpack,
     pytest.mark.skipif(sys.platform != "linux", reason="/proc and RLIMIT_AS are of Linux"),
 ]
 MB = 1 << 20
-
-
-def load(
-    source: bytes | Path | Program,
-    name: str = "forward",
-    mode: int | None = None,
-    cached: bool = True,
-    **options: Any,
-) -> Method:
-    """Load a method with a way of sharing workspaces, and with or without a cache of weights."""
-    program = source if isinstance(source, Program) else Runtime.get().load_program(source)
-    chosen = {} if mode is None else {"workspace_sharing_mode": mode}
-    backend = {BACKEND: {"weight_cache_enabled": cached, **chosen}}
-    return program.load_method(name, backend_options=backend, **options)
-
-
-def run_code(code: str, file: Path, *arguments: object, **env: str) -> list[str]:
-    """Return the words that code prints about a file in another process, in the file's folder."""
-    environment = {**os.environ, **env}
-    done = process.python("-c", code, file, *arguments, cwd=file.parent, env=environment)
-    return done.stdout.split()
 
 
 # ---- failed allocations: the call raises, the next call computes ---------------------------------
@@ -305,190 +277,3 @@ def test_a_short_prompt_needs_a_part_of_the_memory_of_the_bounds() -> None:
         if rows == 4:
             assert sizes(method)[0] >= 32 * MB
             assert resident_bytes("RssAnon") - before < 8 * MB
-
-
-# ---- packed weights: each call has the bits of weights packed at load ----------------------------
-
-DEFERS = platform.machine() in ("x86_64", "AMD64") and HAS_SPEED
-MAX_ROWS = 40
-WIDTH, HIDDEN, LAST = 1040, 2003, 300
-WEIGHTS = 4 * (WIDTH * HIDDEN + HIDDEN * LAST)
-ROWS = (16, 1, 1, 1, 7, MAX_ROWS, 1)
-"""Of calls: the third one packs."""
-MAX_RESIDENT = 5 * MB
-"""The resident part of a file that was read or released: some huge pages."""
-
-
-class Net(nn.Module):
-    """Two layers of more than 1 MB: incomplete last tiles, with and without bias."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, LAST, bias=False)
-
-    def forward(self, x: Any) -> Any:
-        return self.last(torch.relu(self.first(x)))
-
-
-@torch.no_grad()
-def make() -> tuple[bytes, Any]:
-    torch.manual_seed(0)
-    net, x = Net().eval(), torch.randn(16, WIDTH)
-    dims = ({0: Dim("rows", min=1, max=MAX_ROWS)},)
-    programs = {
-        "prefill": torch.export.export(net, (x,), dynamic_shapes=dims),
-        "decode": torch.export.export(net, (x[:1],)),
-    }
-    return bytes(xnnpack_flow.lower(programs).buffer), net(x).numpy()
-
-
-@pytest.fixture(scope="module")
-def pte() -> bytes:
-    program, expected = xnnpack_flow.cached("deferred", __file__, make)
-    torch.manual_seed(0)
-    Net()
-    x = torch.randn(16, WIDTH).numpy()
-    (output,) = load(program, "prefill").execute([x])
-    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
-    return program
-
-
-@pytest.fixture(scope="module")
-def expected(pte: bytes) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return inputs of ROWS, and what weights that were packed at load compute."""
-    method, rng = load(pte, "prefill", cached=False), np.random.default_rng(0)
-    inputs = [rng.normal(size=(rows, WIDTH)).astype(np.float32) for rows in ROWS]
-    return [(x, method.execute([x])[0]) for x in inputs]
-
-
-def check(method: Method, calls: Any) -> None:
-    for x, y in calls:
-        np.testing.assert_array_equal(method.execute([x])[0], y)
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_each_call_has_the_bits_of_packed_weights(pte: bytes, expected: Any, threads: int) -> None:
-    check(load(pte, "prefill", num_threads=threads), expected)
-
-
-def test_methods_share_the_calls_and_the_weights(pte: bytes, expected: Any) -> None:
-    """The second method loads, and runs, before and after the third product; the first one, whose
-    bias was packed with the weights, may be gone."""
-    single = [call for call in expected if len(call[0]) == 1]
-    for before in range(4):
-        program = Runtime.get().load_program(pte)
-        first, second = load(program, "prefill"), load(program, "decode")
-        check(first, expected[:before])
-        check(second, single[:1])
-        del first
-        gc.collect()
-        third = load(program, "prefill")
-        check(second, single)
-        check(third, expected)
-        [report] = third.backend_report()
-        assert report["figures"]["shared_packed_bytes"] >= WEIGHTS
-
-
-def test_methods_run_at_the_same_time(pte: bytes, expected: Any) -> None:
-    """One of the products that run at once packs, and the others do not read what it has not
-    written."""
-    for threads in chained.from_iterable(repeat((1, 2), 3)):
-        program = Runtime.get().load_program(pte)
-        methods = [load(program, "prefill", num_threads=threads) for _ in range(3)]
-        run_all(*(lambda method=method: check(method, expected) for method in methods))
-
-
-def resident(path: Path) -> int:
-    return mapping(path)["Rss"] << 10
-
-
-@pytest.mark.skipif(not DEFERS, reason="this XNNPACK packs at load")
-def test_the_third_call_packs_and_releases_the_file(
-    pte: bytes, expected: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "model.pte").write_bytes(pte)
-    method = load(tmp_path / "model.pte", "prefill", num_threads=2)
-    pages = [resident(tmp_path / "model.pte")]
-    for call in expected[:4]:
-        check(method, [call])
-        pages.append(resident(tmp_path / "model.pte"))
-    loaded, *unpacked, packed, after = pages
-    assert loaded < MAX_RESIDENT
-    assert all(size > WEIGHTS for size in unpacked) and len(unpacked) == 2
-    assert packed < MAX_RESIDENT
-    assert after < MAX_RESIDENT
-
-
-def test_without_memory_for_tiles_the_first_call_packs(tmp_path: Path) -> None:
-    """Tiles of 16 columns, for three threads, take three times the memory of the weights."""
-    width = 120_000
-    torch.manual_seed(1)
-    net, x = nn.Linear(width, 16).eval(), torch.randn(2, width)
-    (tmp_path / "model.pte").write_bytes(lowered(net, x, delegated=True))
-    program = Runtime.get().load_program(tmp_path / "model.pte")
-    y = load(program, "forward", cached=False).execute([x.numpy()])[0]
-    method = load(program, "forward", num_threads=3, max_bytes=12 * MB)
-    for _ in range(4):
-        check(method, [(x.numpy(), y)])
-        assert resident(tmp_path / "model.pte") < MAX_RESIDENT
-
-
-@pytest.mark.parametrize("limit", [WEIGHTS // 2, WEIGHTS - 1])
-def test_packed_weights_count_when_they_are_reserved(pte: bytes, limit: int) -> None:
-    with pytest.raises(executorch_c.MemoryAllocationFailedError, match="max_bytes="):
-        load(pte, "prefill", max_bytes=limit)
-
-
-def test_scales_of_groups_leave_memory_when_they_are_packed(tmp_path: Path) -> None:
-    graph, rng = Graph(), np.random.default_rng(0)
-    rows = 1 << 16
-    quantized = graph.step("Convert", graph.input((1, 1024)), dtype="qdint8", how=Token(1))
-    scales = np.repeat(rng.uniform(0.001, 0.01, rows), 32)  # 4 MB
-    packed = rng.integers(0, 256, (rows, 512))
-    weight = graph.constant(packed, "qbint4", Group(scales, 32, 0), dims=(rows, 1024))
-    graph.linear(quantized, weight, ABSENT, graph.output((1, rows)))
-    (tmp_path / "model.pte").write_bytes(graph.program())
-    method = load(tmp_path / "model.pte")
-    [report] = method.backend_report()
-    assert report["figures"]["packed_bytes"] >= 32 * MB
-    assert resident(tmp_path / "model.pte") < 3 * MB  # at most a huge page
-    (y,) = method.execute([np.ones((1, 1024), np.float32)])
-    assert np.isfinite(y).all() and y.std() > 0
-
-
-HUGE = """
-import ctypes, mmap, sys, time
-import numpy as np, executorch_c
-THP_DISABLE, COLLAPSE, MB = 41, 25, 1 << 20  # of prctl, of madvise
-c = ctypes.CDLL(None)
-def huge():
-    return int(open("/proc/self/smaps_rollup").read().split("AnonHugePages:")[1].split()[0]) // 1024
-block = mmap.mmap(-1, 4 * MB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-block.write(bytes(4 * MB))
-at = (ctypes.addressof(ctypes.c_char.from_buffer(block)) + 2 * MB - 1) & -2 * MB
-has_collapse = not c.madvise(ctypes.c_void_p(at), ctypes.c_size_t(2 * MB), COLLAPSE)
-x = np.random.default_rng(0).normal(size=(1, 2048)).astype(np.float32)
-c.prctl(THP_DISABLE, 1, 0, 0, 0)
-method = executorch_c.Runtime.get().load_program(sys.argv[1]).load_method("forward")
-before, end = huge(), time.monotonic() + (60 if has_collapse else 1)
-c.prctl(THP_DISABLE, 0, 0, 0, 0)  # a long first call may ask for all of them already
-expected = method.execute([x])[0]
-while huge() < before + 20 and time.monotonic() < end:
-    np.testing.assert_array_equal(method.execute([x])[0], expected)
-np.testing.assert_array_equal(method.execute([x])[0], expected)
-print(huge() - before if has_collapse else 'no MADV_COLLAPSE')
-"""
-
-
-def test_large_weights_move_to_huge_pages(tmp_path: Path) -> None:
-    """24 MB of weights, loaded into small pages, are in huge pages after some calls, with the same
-    bits."""
-    graph = Graph()
-    weight = np.random.default_rng(1).normal(size=(3072, 2048)).astype(np.float32)
-    bias = graph.constant(np.zeros(3072, np.float32))
-    graph.linear(graph.input((1, 2048)), graph.constant(weight), bias, graph.output((1, 3072)))
-    (tmp_path / "model.pte").write_bytes(graph.program())
-    megabytes, *_ = run_code(HUGE, tmp_path / "model.pte")
-    if megabytes == "no":
-        pytest.skip("this kernel has no MADV_COLLAPSE")
-    assert int(megabytes) >= 20

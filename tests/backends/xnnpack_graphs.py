@@ -91,6 +91,8 @@ class Graph:
         self.nodes: list[dict[str, Any]] = []
         self.entries: list[dict[str, Any]] = [{"offset": 0, "size": 0}]
         self.constants = b""
+        self.named: dict[str, bytes] = {}
+        """Data of the program's, by name."""
         self.inputs: list[int] = []
         self.outputs: list[int] = []
         self.lost: set[int] = set()
@@ -98,8 +100,12 @@ class Graph:
 
     # ---- values ----
 
-    def data(self, content: bytes) -> int:
-        """Add constant data and return its index."""
+    def data(self, content: bytes, name: str | None = None) -> int:
+        """Add constant data, inside the payload or with a name in the program; return its index."""
+        if name is not None:
+            self.named[name] = content
+            self.entries.append({"offset": 0, "size": len(content), "named_key": name})
+            return len(self.entries) - 1
         self.constants += b"\0" * (-len(self.constants) % 16)
         self.entries.append({"offset": len(self.constants), "size": len(content)})
         self.constants += content

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from executorch_c import Method, Runtime
+from tests.backends.xnnpack_layers import Sizes, write
+from tests.backends.xnnpack_series import needs_xnnpack
 from tests.plans import BOUNDED, Constants, Plan, build, load
 from tests.process import python
 
@@ -16,6 +18,7 @@ WIDTH, LAYERS, MOST_ROWS = 1024, 16, 200
 FILE = 4 * WIDTH * WIDTH * LAYERS
 LIMIT = 1.2
 """Peak memory of loading and calling, in sizes of the file."""
+BITS_LIMIT = 1.15
 
 CALLS = """
 import json, sys
@@ -91,6 +94,22 @@ def test_memory_holds_weights_once(file: Path, batch: int, options: dict[str, An
     report = json.loads(done.stdout)
     assert report["loaded"] < FILE // 8  # nothing is copied or packed
     assert report["peak"] < LIMIT * FILE + (8 << 20)  # caches, code, the call's own memory
+
+
+@needs_xnnpack
+@pytest.mark.parametrize("blocks", [2, pytest.param(10, marks=pytest.mark.heavy)])
+def test_memory_holds_delegated_weights_of_4_bits_once(tmp_path: Path, blocks: int) -> None:
+    """Loading reads the scales of groups, a ninth of the file; the first products pack tiles that
+    they forget, the third ones give back the file's pages (or, elsewhere, loading)."""
+    width = 4096 if blocks > 2 else 2048
+    sizes = Sizes(blocks, width, width * 7 // 2, width)
+    write(tmp_path / "layers.pte", sizes, {"forward": 100})
+    size = (tmp_path / "layers.pte").stat().st_size
+    assert size > sizes.weights // 2
+    for batch in (1, 100):
+        code = CALLS.format(width=width)
+        done = python("-c", code, tmp_path / "layers.pte", batch, "{}", cwd=tmp_path)
+        assert json.loads(done.stdout)["peak"] < BITS_LIMIT * size + (16 << 20)
 
 
 @pytest.mark.parametrize(

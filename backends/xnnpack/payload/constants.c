@@ -1,10 +1,11 @@
 /* Constants: bytes after the FlatBuffer, inside it (old files), or in the program's named data.
  *
  * XNNPACK may read XNN_EXTRA_BYTES beyond the end of its inputs. That is harmless within a page,
- * and where the file goes on. Data that ends at the end of a page (a mapped file's tail) is copied.
- * So is data that is not aligned to 16 bytes, which is rare. */
+ * and where the file goes on. Data at the end of a file that ends with a page is copied. So is data
+ * that is not aligned to 16 bytes, which is rare. */
 #include "payload/constants.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "call.h"
@@ -14,16 +15,23 @@
 
 enum { ALIGNMENT = 16, PAGE = 4096 };
 
-bool ecx_crosses_page(const void *at, size_t size) {
+/* True if the XNN_EXTRA_BYTES after [at, at + size) reach another page. */
+static bool crosses_page(const void *at, size_t size) {
   uintptr_t end = (uintptr_t)at + size;
   return size == 0 || (end - 1) / PAGE != (end - 1 + ECX_EXTRA) / PAGE;
 }
 
+bool ecx_ends_unreadable(const ecx_call *c, const void *at, size_t size) {
+  return crosses_page(at, size) &&
+         (c->host->struct_size <= offsetof(ec_host, can_read) ||
+          !c->host->can_read(c->call, at, size + ECX_EXTRA));
+}
+
 static uint32_t make_readable(const ecx_call *c, ecx_data *data) {
+  const bool has_room = data->room > data->size && data->room - data->size >= ECX_EXTRA;
   size_t bytes;
   if ((uintptr_t)data->at % ALIGNMENT == 0 &&
-      (!ecx_crosses_page(data->at, data->size) ||
-       (data->room > data->size && data->room - data->size >= ECX_EXTRA)))
+      (has_room || !ecx_ends_unreadable(c, data->at, data->size)))
     return EC_BACKEND_OK;
   data->copy = ec_add_size(data->size, ECX_EXTRA, &bytes) ? c->host->alloc(bytes) : NULL;
   if (!data->copy)

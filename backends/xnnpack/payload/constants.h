@@ -13,8 +13,8 @@ uint32_t ecx_constant(const ecx_call *c, const ecx_payload *payload, uint32_t in
 /* The same for bytes of the FlatBuffer. */
 uint32_t ecx_constant_inline(const ecx_call *c, const void *at, size_t size, ecx_data *out);
 
-/* True if the XNN_EXTRA_BYTES after [at, at + size) reach another page. */
-bool ecx_crosses_page(const void *at, size_t size);
+/* True if the XNN_EXTRA_BYTES after [at, at + size) reach another page that may not be readable. */
+bool ecx_ends_unreadable(const ecx_call *c, const void *at, size_t size);
 
 void ecx_data_close(const ec_host *host, ecx_data *data);
 

@@ -11,10 +11,10 @@
  * A fork waits for the locks, which it does with the GIL: what allocates while it holds one of them
  * calls no function of the host that checks for interrupts.
  *
- * Large float32 weights of linear layers are packed by the third product that reads them
- * (third_party/kernels/speed/deferred.h): a block has the state of that, and memory in slabs of
- * their own, whose pages are not populated before. Their source has to be data of the program's
- * files, which live as long as the blocks. */
+ * Large weights of linear layers are packed by a product that reads them, the third one where
+ * packing is fast (third_party/kernels/speed/deferred.h): a block has the state of that, and memory
+ * in slabs of their own, whose pages are not populated before. Their source has to be data of the
+ * program's files, which live as long as the blocks. */
 #include "run/cache.h"
 
 #include <pthread.h>
@@ -69,7 +69,7 @@ typedef struct pool {
 typedef struct name {
   const void *filter, *bias, *scales;
   size_t filter_bytes, scale_bytes;
-  bool is_of_program; /* the filter lives as long as the program */
+  bool is_of_program; /* filter and scales live as long as the program */
   char *text; /* NULL: ambiguous */
 } name;
 
@@ -153,6 +153,8 @@ static name *find_name(const ecx_cache *cache, const void *filter, const void *b
   return NULL;
 }
 
+static bool is_of_program(const ecx_data *data) { return data->is_of_program && !data->copy; }
+
 static bool add_name(ecx_cache *cache, const ecx_value *filter, const void *bias,
                      const description *t) {
   name *known = find_name(cache, filter->data.at, bias);
@@ -165,14 +167,15 @@ static bool add_name(ecx_cache *cache, const ecx_value *filter, const void *bias
   }
   char *copy = t ? cache->host->alloc(t->used + 1) : NULL;
   if (copy) memcpy(copy, t->at, t->used);
-  cache->names[cache->name_count++] = (name){.filter = filter->data.at,
-                                             .bias = bias,
-                                             .filter_bytes = filter->data.size,
-                                             .scales = filter->scales.at,
-                                             .scale_bytes = filter->scales.size,
-                                             .is_of_program =
-                                                 filter->data.is_of_program && !filter->data.copy,
-                                             .text = copy};
+  cache->names[cache->name_count++] = (name){
+    .filter = filter->data.at,
+    .bias = bias,
+    .filter_bytes = filter->data.size,
+    .scales = filter->scales.at,
+    .scale_bytes = filter->scales.size,
+    .is_of_program = is_of_program(&filter->data) &&
+                     (filter->scheme != ECX_PER_GROUP || is_of_program(&filter->scales)),
+    .text = copy};
   return copy || !t;
 }
 

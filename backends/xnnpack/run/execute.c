@@ -2,7 +2,6 @@
  * and arrays of the last one goes straight to XNNPACK. */
 #include "run/execute.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "call.h"
@@ -182,19 +181,11 @@ static bool is_converted(const run *r, const ecx_external *e) {
   return dtype == BFLOAT16 || dtype == INT64;
 }
 
-/* XNNPACK may read ECX_EXTRA bytes beyond an input. */
-static bool ends_unreadable(const run *r, const ec_backend_tensor *t) {
-  const ec_host *host = r->c->host;
-  if (!ecx_crosses_page(t->data, t->nbytes)) return false;
-  return host->struct_size <= offsetof(ec_host, can_read) ||
-         !host->can_read(r->c->call, t->data, t->nbytes + ECX_EXTRA);
-}
-
 static bool needs_staging(const run *r, const ecx_external *e) {
   if (is_watched(r, e)) return true;
   const ec_backend_tensor *t = tensor_of(r, e);
   if (t->nbytes == 0 || is_converted(r, e)) return true;
-  return is_input(r, e) ? ends_unreadable(r, t) : overlaps_another(r, e);
+  return is_input(r, e) ? ecx_ends_unreadable(r->c, t->data, t->nbytes) : overlaps_another(r, e);
 }
 
 static void copy_in(const run *r, const ecx_external *e) {

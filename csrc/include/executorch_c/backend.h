@@ -257,8 +257,8 @@ typedef struct ec_host {
                                 size_t count, const ec_backend_node *nodes, size_t node_count);
 
   /* Returns 1 if the `size` bytes from `data` on can be read, though they are more than a tensor
-   * has: planned memory of the method, and up to 64 bytes after it. 0: unknown. For libraries that
-   * read beyond the end of a tensor. */
+   * has: planned memory of the method, and up to 64 bytes after it; data of the program's files and
+   * what follows it there. 0: unknown. For libraries that read beyond the end of a tensor. */
   int (*can_read)(ec_host_call *call, const void *data, size_t size);
 
   /* Resets the state of a program from program_open to that after opening. */

@@ -11,7 +11,8 @@
 
 enum {
   ECX_TAKEN = 1 << 18,  /* bytes of packed weights that a thread takes at once */
-  ECX_APART = 1 << 14   /* bytes between the tiles of threads: kernels ask for weights ahead */
+  ECX_APART = 1 << 14,  /* bytes between the tiles of threads: kernels ask for weights ahead */
+  ECX_RELEASED = 1 << 22 /* bytes of a filter: each release interrupts the other threads */
 };
 
 struct ecx_product {
@@ -25,12 +26,32 @@ struct ecx_product {
 static void ecx_multiply_tile(const struct ecx_product* product, size_t first, size_t channels,
                               const char* weights) {
   const struct gemm_context* gemm = product->gemm;
-  for (size_t row = 0; row < product->rows; row += gemm->mr)
-    gemm->ukernel.function[XNN_UARCH_DEFAULT](
-        min(gemm->mr, product->rows - row), channels, gemm->k_scaled,
-        (const void*) ((uintptr_t) gemm->a + row * gemm->a_stride), gemm->a_stride, weights,
-        (void*) ((uintptr_t) gemm->c + row * gemm->cm_stride + (first << gemm->log2_csize)),
-        gemm->cm_stride, gemm->cn_stride, gemm->fused_params);
+  for (size_t row = 0; row < product->rows; row += gemm->mr) {
+    const size_t rows = min(gemm->mr, product->rows - row);
+    const void* a = (const void*) ((uintptr_t) gemm->a + row * gemm->a_stride);
+    void* c = (void*) ((uintptr_t) gemm->c + row * gemm->cm_stride + (first << gemm->log2_csize));
+    if (gemm->quantization_params != NULL)
+      gemm->dq_ukernel.function[XNN_UARCH_DEFAULT](
+          rows, channels, gemm->k_scaled, a, gemm->a_stride, weights, c, gemm->cm_stride,
+          gemm->cn_stride, gemm->fused_params, &gemm->quantization_params[row]);
+    else
+      gemm->ukernel.function[XNN_UARCH_DEFAULT](rows, channels, gemm->k_scaled, a, gemm->a_stride,
+                                                weights, c, gemm->cm_stride, gemm->cn_stride,
+                                                gemm->fused_params);
+  }
+}
+
+/* Releases the pages of the file with the channels [first, end). Threads that still read some of
+ * them read them again. */
+static void ecx_release(const struct ecx_product* product, size_t first, size_t end) {
+  const struct ecx_deferred* deferred = product->deferred;
+  const xnn_weights_cache_t cache = product->gemm->cache;
+  const size_t from = first * deferred->row_bits / 8;
+  cache->deferral->release(cache->context, deferred->filter + from,
+                           end * deferred->row_bits / 8 - from);
+  if (deferred->scales != NULL)
+    cache->deferral->release(cache->context, deferred->scales + first * deferred->scale_bytes,
+                             (end - first) * deferred->scale_bytes);
 }
 
 /* Packs and multiplies the channels of a group. */
@@ -48,17 +69,20 @@ static void ecx_multiply_group(const struct ecx_product* product, size_t thread,
   }
 }
 
+/* Releases those before the channels [first, end), which are packed, in large parts. */
+static void ecx_release_parts(const struct ecx_product* product, size_t first, size_t end) {
+  const size_t part = max(1, 8 * ECX_RELEASED / product->deferred->row_bits);
+  if (first / part < end / part) ecx_release(product, first / part * part, end / part * part);
+}
+
 static void ecx_take_groups(struct ecx_product* product, size_t thread) {
   const struct ecx_deferred* deferred = product->deferred;
-  const xnn_weights_cache_t cache = product->gemm->cache;
   for (;;) {
     const size_t first = __atomic_fetch_add(&product->next, product->group, __ATOMIC_RELAXED);
     if (first >= deferred->channels) return;
     const size_t end = min(first + product->group, deferred->channels);
     ecx_multiply_group(product, thread, first, end);
-    if (product->tiles == NULL)
-      cache->deferral->release(cache->context, deferred->filter + first * deferred->row_bytes,
-                               (end - first) * deferred->row_bytes);
+    if (product->tiles == NULL) ecx_release_parts(product, first, end);
   }
 }
 
@@ -86,7 +110,7 @@ enum xnn_status ecx_multiply_deferred(const struct gemm_context* gemm, size_t ro
     .gemm = gemm, .deferred = deferred, .rows = rows, .group = tiles * deferred->nr
   };
   bool packs = __atomic_fetch_add(&deferred->products, 1, __ATOMIC_RELAXED) >=
-                   ECX_UNPACKED_PRODUCTS && ecx_takes(deferred);
+                   deferred->unpacked_products && ecx_takes(deferred);
   if (!packs) {
     product.tiles = ecx_borrow(&product, threads);
     packs = product.tiles == NULL && ecx_takes(deferred);
@@ -100,15 +124,16 @@ enum xnn_status ecx_multiply_deferred(const struct gemm_context* gemm, size_t ro
     return xnn_status_success;
   }
   __atomic_store_n(&deferred->is_packed, true, __ATOMIC_RELEASE);
-  cache->deferral->release(cache->context, deferred->filter, /* the groups' first and last pages */
-                           deferred->channels * deferred->row_bytes);
+  ecx_release(&product, 0, deferred->channels); /* the parts' first and last pages, too */
   cache->deferral->end(cache->context, deferred->packed);
   return xnn_status_success;
 }
 
 bool ecx_is_deferred(const struct compute_parameters* compute, const void* context) {
+  const pthreadpool_task_2d_tile_2d_t task = compute->task_2d_tile_2d;
   if (compute->type != xnn_parallelization_type_2d_tile_2d ||
-      compute->task_2d_tile_2d != (pthreadpool_task_2d_tile_2d_t) xnn_compute_gemm)
+      (task != (pthreadpool_task_2d_tile_2d_t) xnn_compute_gemm &&
+       task != (pthreadpool_task_2d_tile_2d_t) xnn_compute_dqgemm))
     return false;
   const struct ecx_deferred* deferred = ((const struct gemm_context*) context)->deferred;
   return deferred != NULL && !__atomic_load_n(&deferred->is_packed, __ATOMIC_ACQUIRE);

@@ -12,6 +12,7 @@
 #include "executorch_c/speed/ecx.h"
 #include "xnnpack/math.h"
 #include "xnnpack/microparams-init.h"
+#include "xnnpack/pack.h"
 
 enum { ECX_PART_BYTES = 1 << 16 };
 
@@ -58,6 +59,11 @@ static void ecx_write_blocks(const struct ecx_weights* w, size_t first, size_t c
 /* Packs `channels` output channels from `first` on, which is a multiple of nr. */
 static void ecx_pack_channels(const struct ecx_weights* w, size_t first, size_t channels,
                               char* packed) {
+  const size_t done = ecx_pack_groups(w, first, channels, packed);
+  if (done == channels) return;
+  first += done;
+  channels -= done;
+  packed += done * w->weights_stride;
   const void* kernel = (const char*) w->kernel + first * w->row_bits / 8; /* nr is even */
   const void* bias = ecx_advance(w->bias, first, w->bias_element_size);
   const size_t extra = w->nr * w->extra_weights_bytes;
@@ -82,6 +88,12 @@ static void ecx_pack_part(void* context, size_t first, size_t channels) {
   ecx_pack_channels(w, first, channels, packed);
 }
 
+bool ecx_packs_in_parts(const struct xnn_gemm_config* config) {
+  return config->pack_weights_and_biases == NULL ||
+         config->pack_weights_and_biases ==
+             (xnn_pack_weights_and_biases_fn) xnn_pack_qs4_weights_and_biases;
+}
+
 void ecx_pack(const struct ecx_weights* w, size_t total) {
   const size_t tile_bytes = w->nr * w->weights_stride;
   const size_t used = round_up(w->output_channels, w->nr) * w->weights_stride;
@@ -91,12 +103,13 @@ void ecx_pack(const struct ecx_weights* w, size_t total) {
                                      w->output_channels, tiles * w->nr, 0);
 }
 
-/* ---- weights that the third product packs (deferred.h) ---- */
+/* ---- weights that a product packs (deferred.h) ---- */
 
 struct ecx_deferred_weights {
   struct ecx_deferred deferred;
   struct ecx_weights weights;
-  float bias[]; /* that of another delegate may be gone */
+  struct xnn_qs8_qc4w_packing_params packing_params;
+  float channels[]; /* parameters of channels: those of another delegate may be gone */
 };
 
 static void ecx_pack_tile(const struct ecx_deferred* deferred, size_t first, size_t channels,
@@ -105,26 +118,67 @@ static void ecx_pack_tile(const struct ecx_deferred* deferred, size_t first, siz
                     to);
 }
 
-void* ecx_defer(xnn_weights_cache_t cache, const struct xnn_weights_cache_look_up_key* key,
-                enum xnn_operator_type type, const struct ecx_weights* weights, size_t total) {
-#if XNN_ARCH_X86_64
-  const size_t row_bytes = weights->input_channels * sizeof(float), n = weights->output_channels;
-  void* packed = NULL;
-  if (cache == NULL || cache->deferral == NULL || n * row_bytes < ECX_LEAST_DEFERRED ||
-      type != xnn_operator_type_fully_connected_nc_f32)
-    return NULL;
-  struct ecx_deferred_weights* state = cache->deferral->defer(
-      cache->context, key, total,
-      sizeof *state + (weights->bias == NULL ? 0 : n * sizeof(float)), &packed);
-  if (state == NULL) return NULL;
-  state->weights = *weights;
-  if (weights->bias != NULL) {
-    memcpy(state->bias, weights->bias, n * sizeof(float));
-    state->weights.bias = state->bias;
+/* Whether weights of these operators are deferred, and the bytes of their packing parameters. */
+static bool ecx_can_defer(enum xnn_operator_type type, size_t* params_bytes) {
+  switch (type) {
+    case xnn_operator_type_fully_connected_nc_f32: *params_bytes = 0; return true;
+    case xnn_operator_type_fully_connected_nc_qd8_f16_qc8w:
+    case xnn_operator_type_fully_connected_nc_qd8_f32_qc8w:
+      *params_bytes = sizeof(struct xnn_qs8_packing_params);
+      return true;
+    case xnn_operator_type_fully_connected_nc_qd8_f16_qc4w:
+    case xnn_operator_type_fully_connected_nc_qd8_f32_qc4w:
+    case xnn_operator_type_fully_connected_nc_qd8_f16_qb4w:
+    case xnn_operator_type_fully_connected_nc_qd8_f32_qb4w:
+      *params_bytes = sizeof(struct xnn_qs8_qc4w_packing_params);
+      return true;
+    default: return false;
   }
+}
+
+/* Copies a float of each channel to *to. */
+static const void* ecx_keep(const void* from, size_t count, float** to) {
+  if (from == NULL) return NULL;
+  void* copy = memcpy(*to, from, count * sizeof(float));
+  *to += count;
+  return copy;
+}
+
+/* Copies what may be gone when a product packs. */
+static void ecx_keep_weights(struct ecx_deferred_weights* state, const struct ecx_weights* w,
+                             size_t params_bytes) {
+  const size_t n = w->output_channels;
+  float* to = state->channels;
+  state->weights = *w;
+  state->weights.bias = ecx_keep(w->bias, n, &to);
+  state->weights.kernel_scales = ecx_keep(w->kernel_scales, n, &to);
+  state->weights.scales = ecx_keep(w->scales, n, &to);
+  if (params_bytes != 0) {
+    memcpy(&state->packing_params, w->packing_params, params_bytes);
+    state->weights.packing_params = &state->packing_params;
+  }
+}
+
+void* ecx_defer(xnn_weights_cache_t cache, const struct xnn_weights_cache_look_up_key* key,
+                enum xnn_operator_type type, const struct ecx_weights* w, size_t total) {
+#if XNN_ARCH_X86_64
+  const size_t n = w->output_channels;
+  size_t params_bytes = 0;
+  void* packed = NULL;
+  if (cache == NULL || cache->deferral == NULL || n * w->row_bits / 8 < ECX_LEAST_DEFERRED ||
+      !ecx_can_defer(type, &params_bytes))
+    return NULL;
+  const size_t kept = (w->bias != NULL) + (w->kernel_scales != NULL) + (w->scales != NULL);
+  struct ecx_deferred_weights* state = cache->deferral->defer(
+      cache->context, key, total, sizeof *state + kept * n * sizeof(float), &packed);
+  if (state == NULL) return NULL;
+  ecx_keep_weights(state, w, params_bytes);
+  const bool is_fast = type == xnn_operator_type_fully_connected_nc_f32 || ecx_packs_groups(w);
   state->deferred = (struct ecx_deferred){
-    .pack = ecx_pack_tile, .filter = weights->kernel, .packed = packed, .row_bytes = row_bytes,
-    .tile_bytes = weights->nr * weights->weights_stride, .nr = weights->nr, .channels = n
+    .pack = ecx_pack_tile, .filter = w->kernel, .scales = (const char*) w->block_scales,
+    .packed = packed, .row_bits = w->row_bits, .scale_bytes = w->num_blocks * sizeof(uint16_t),
+    .tile_bytes = w->nr * w->weights_stride, .nr = w->nr, .channels = n,
+    .unpacked_products = is_fast ? ECX_UNPACKED_PRODUCTS : 0
   };
   return packed;
 #else

@@ -7,6 +7,7 @@
 #include "xnnpack.h"
 #include "xnnpack/cache.h"
 #include "xnnpack/common.h"
+#include "xnnpack/config-types.h"
 #include "xnnpack/microfnptr.h"
 #include "xnnpack/operator-type.h"
 
@@ -28,6 +29,15 @@ struct ecx_weights {
   bool is_filled; /* no paddings and no biases that nothing writes */
   char* packed;
 };
+
+/* groups.c: whether whole tiles of these weights are packed faster; packs them, and returns the
+ * number of their channels. */
+XNN_INTERNAL bool ecx_packs_groups(const struct ecx_weights* w);
+XNN_INTERNAL size_t ecx_pack_groups(const struct ecx_weights* w, size_t first, size_t channels,
+                                    char* packed);
+
+/* Whether weights are packed in parts: by functions that pack some of the channels. */
+XNN_INTERNAL bool ecx_packs_in_parts(const struct xnn_gemm_config* config);
 
 /* Packs all weights into `total` bytes, of which the last ones may be beyond the last tile. */
 XNN_INTERNAL void ecx_pack(const struct ecx_weights* w, size_t total);
