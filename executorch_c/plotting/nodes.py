@@ -37,8 +37,8 @@ def sqnr(
     Infinity (no error) stands apart above, minus infinity below, NaN on top.
 
     Args:
-        names: A label for each layer; of more than 56 layers some are shown, the lowest ratios
-            first.
+        names: A label for each layer; of more than 56 layers some are shown, NaN and the lowest
+            ratios first.
         series: Ratios of the layers, by name of the series.
         target_db: Wanted ratio, drawn as a line.
         whole_db: Ratio of the outputs, drawn as a line.
@@ -50,7 +50,7 @@ def sqnr(
         for name, (value, colour) in lines.items()
         if value is not None and np.isfinite(value)
     }
-    order = np.argsort(_first(series, math.inf), kind="stable")
+    order = np.argsort(_first(series, math.inf, nan=-math.inf), kind="stable")
     return _by_row(names, series, known, order, log=False, unit="SQNR dB", ax=ax)
 
 
@@ -65,14 +65,17 @@ def node_errors(
     """Draw the relative errors of nodes, logarithmic; 0, infinity and NaN stand apart.
 
     Args:
-        names: A label for each node; of more than 56 nodes some are shown, the first divergence
-            and the largest errors first.
+        names: A label for each node; of more than 56 nodes some are shown, the first divergence,
+            NaN and the largest errors first.
         series: Relative errors of the nodes, by name of the series.
         limits: Largest relative error of each node within tolerance.
         first: Index of the first divergence, drawn as a line.
         ax: Axes to draw into; default: a new figure.
     """
-    order = [*([] if first is None else [first]), *np.argsort(-_first(series, -1.0))]
+    order = [
+        *([] if first is None else [first]),
+        *np.argsort(-_first(series, -1.0, nan=math.inf), kind="stable"),
+    ]
     unit = "|actual - expected| / |expected|"
     every = {**series, **({} if limits is None else {LIMIT: limits})}
     figure = _by_row(names, every, {}, order, log=True, unit=unit, ax=ax)
@@ -83,10 +86,12 @@ def node_errors(
     return figure
 
 
-def _first(series: Mapping[str, Numbers], unknown: float) -> Array:
-    """Return the first series as numbers, with one in the place of those that are not known."""
-    numbers = np.asarray([*next(iter(series.values()), ())], np.float64)
-    return np.where(np.isnan(numbers), unknown, numbers)
+def _first(series: Mapping[str, Numbers], unknown: float, nan: float) -> Array:
+    """Return the first series as numbers, with others in the places of None and NaN."""
+    numbers = [unknown if number is None else number for number in next(iter(series.values()), ())]
+    return np.nan_to_num(
+        np.asarray(numbers, np.float64), nan=nan, posinf=math.inf, neginf=-math.inf
+    )
 
 
 def _by_row(
