@@ -346,7 +346,7 @@ static void sum_panels(const vector_step *s, const ec_row_panels *p) {
 static bool run_vector_step(const ec_recorded_loop *step) {
   const vector_step *s = (const vector_step *)step;
   ec_row_panels *p = s->panels;
-  if (EC_IS_SMALL || !p || !p->panels) {
+  if (!p || !p->panels) {
     vector_call v = s->v;
     for (; v.row < s->g.m; v.row++) run_columns(&v, 0, (size_t)s->g.n);
     return true;
@@ -389,8 +389,8 @@ static void record_rows(const vector_call *v) {
   s->v.a = &s->a;
   s->v.b = &s->b;
   s->v.out = &s->out;
-  s->is_direct = !EC_IS_SMALL && can_store_directly(v);
-  s->panels = EC_IS_SMALL ? NULL : find_panels(g, v->b, v->fn == v->loops->axpy);
+  s->is_direct = can_store_directly(v);
+  s->panels = find_panels(g, v->b, v->fn == v->loops->axpy);
 }
 
 /* Computes one or two rows. Returns false if the strides of A or B do not allow it. */
@@ -403,7 +403,7 @@ static bool run_vector(const ec_gemm *g, const ec_gemm_loops *loops, const ec_ge
                    b->turned ? loops->turned : dot ? loops->dot : loops->axpy, 0};
   /* Whole cache lines. These products are bound by memory, so a thread needs fewer of them. */
   const size_t grain = (PIECE_PRODUCTS / 8 / (size_t)g->k / EC_ALIGN + 1) * EC_ALIGN;
-  if (g->record && (!g->threads || (size_t)g->n <= grain)) record_rows(&v);
+  if (!EC_IS_SMALL && g->record && (!g->threads || (size_t)g->n <= grain)) record_rows(&v);
   for (; v.row < g->m; v.row++)
     ec_threads_run(g->threads, (size_t)g->n, grain, run_columns, &v);
   return true;

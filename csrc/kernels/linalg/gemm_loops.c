@@ -259,9 +259,14 @@ static void store_turned(const ec_gemm_out *out, const ec_gemm_tile *tile) {
 }
 
 #define ROW_OF(name, pack, store, axpy, turned, type, in_place)                                    \
-  {EC_KEEP(name, pack),           EC_KEEP(name, store),            EC_KEEP(name, axpy),            \
-   EC_KEEP(name, dot_##name),     EC_KEEP(name, turned),                                          \
-   EC_KEEP(name, reference_##name), type, in_place}
+  {EC_KEEP(name, pack),                                                                            \
+   EC_KEEP(name, store),                                                                           \
+   EC_KEEP(name, axpy),                                                                            \
+   EC_KEEP(name, dot_##name),                                                                      \
+   EC_IS_SMALL ? NULL : EC_KEEP(name, turned),                                                     \
+   EC_KEEP(name, reference_##name),                                                                \
+   type,                                                                                           \
+   in_place}
 #define ROW(name, type, in_place)                                                                  \
   ROW_OF(name, pack_##name, store_##name, axpy_##name, turned_##name, type, in_place)
 
@@ -270,8 +275,8 @@ const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT] = {
     [EC_BFLOAT16] = ROW(bfloat16, EC_MICRO_FLOAT, false),
     [EC_FLOAT32] = ROW_OF(float32, EC_IS_SMALL ? pack_float32 : pack_quads,
                           EC_IS_SMALL ? store_float32 : store_turned,
-                          EC_IS_SMALL ? axpy_float32 : axpy_near,
-                          EC_IS_SMALL ? turned_float32 : turned_near, EC_MICRO_FLOAT, true),
+                          EC_IS_SMALL ? axpy_float32 : axpy_near, turned_near, EC_MICRO_FLOAT,
+                          true),
     [EC_FLOAT64] = ROW(float64, EC_MICRO_DOUBLE, true),
     [EC_UINT8] = ROW(uint8, EC_MICRO_UINT32, false),
     [EC_INT8] = ROW(int8, EC_MICRO_UINT32, false),

@@ -1,4 +1,5 @@
 /* mm, _int_mm, bmm, addmm, addmv, addbmm and linear: shapes and strides for the matrix product. */
+#include "core/small.h"
 #include "kernels/linalg/gemm.h"
 #include "kernels/linalg/kept.h"
 #include "kernels/record.h"
@@ -16,10 +17,11 @@ static ec_gemm_side rows_of(const ec_tensor *t, ec_kept *kept) {
   return side_of(t->data, t->strides[t->rank - 2], t->strides[t->rank - 1], kept);
 }
 
-/* Returns the same matrix, columns as lanes. Sums do not depend on its memory format. */
+/* Returns the same matrix, columns as lanes. Sums do not depend on its memory format, except in
+ * small builds. */
 static ec_gemm_side columns_of(const ec_tensor *t, ec_kept *kept) {
   ec_gemm_side side = side_of(t->data, t->strides[t->rank - 1], t->strides[t->rank - 2], kept);
-  side.turned = side.k == 1 && side.lane != 1;
+  side.turned = !EC_IS_SMALL && side.k == 1 && side.lane != 1;
   return side;
 }
 
