@@ -132,7 +132,7 @@ def cortex_m(folder: Path) -> None:
 
 def calls(folder: Path) -> None:
     """Write programs whose calls run as one, are folded, or share memory."""
-    names = "fuse", "fold", "join", "merge", "merge_random", "delegated_integers"
+    names = "fuse fold join merge merge_random delegate_at_load delegated_integers".split()
     record([f"tests/runtime/test_{name}.py" for name in names], folder)
 
 
