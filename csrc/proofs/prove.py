@@ -64,7 +64,7 @@ PROOFS = [
     *(Proof("fb_parts", name) for name in ("table", "field", "offset", "vector", "string")),
     *(Proof("fb_reads", name) for name in ("scalar", "string", "vector", "child", "union")),
     *(Proof("fb_reads", name) for name in ("strings", "tables")),
-    *(Proof("pte", name) for name in ("open", "segment", "payload")),
+    *(Proof("pte", name) for name in ("open", "segment", "inline")),
     Proof("ptd", "segment"),
 ]
 FB = "format/fb.c"
@@ -85,7 +85,7 @@ FAULTS = [
     Fault("fb_parts_string", FB, "end >= v->size", "end > v->size"),
     Fault("fb_reads_scalar", FB, "slot + 2 > read_u16(vtable)", "slot > read_u16(vtable)"),
     Fault("fb_reads_vector", FB, "(v, target, field->size,", "(v, target, 4,"),
-    Fault("fb_reads_child", FB, "verify_table(v, target, field->tables[0]", "(void)(target"),
+    Fault("fb_reads_child", FB, "slot ? offset_target(slot)", "slot ? offset_target(slot) + 4"),
     Fault("fb_reads_strings", FB, "    EC_TRY(check_string(v, item, path));\n", ""),
     Fault("pte_open", "format/pte.c", "pte->program_size > pte->size)", "false)"),
     Fault("pte_segment", "format/pte.c", "!ec_in_range(offset, size, room)", "size > room"),
