@@ -233,4 +233,4 @@ def _program_facts(this: Manifest, files: dict[str, bytes]) -> Iterator[tuple[st
     if isinstance(metadata, dict):
         for name in ("producer", "assetVersion"):
             if isinstance(metadata.get(name), str):
-                yield name, metadata[name]
+                yield name, metadata[name][:MAX_NAME]

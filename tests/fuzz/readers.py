@@ -20,6 +20,7 @@ READERS = {
     "etrecord": "tests.inspect.test_random_etrecords",
     "etdump": "tests.inspect.test_random_etdumps",
     "coreai": "tests.backends.test_coreai_answers",
+    "coreai-payloads": "tests.backends.test_coreai_payloads",
     "arrays": "tests.python.test_hostile_arrays",
     "rewrite": "tests.rewrite.test_damaged",
 }
