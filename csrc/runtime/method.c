@@ -95,6 +95,7 @@ static ec_status load_stages(ec_method *m, const ec_rows *rows, ec_arena *work, 
   EC_TRY(load_file(m, rows, err));
   EC_TRY(ec_collect_uses(m, work, &uses, err));
   EC_TRY(ec_load_memory(m, rows, err));
+  if (!EC_IS_SMALL) ec_find_elided_views(&uses);
   EC_TRY(ec_place_tensors(m, &uses, err));
   EC_TRY(ec_find_state(m, &uses, err));
   EC_TRY(save_first_values(m, err));

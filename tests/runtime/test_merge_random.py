@@ -144,3 +144,27 @@ def compare(seed: int) -> bool:
 def test_random_programs(first: int, count: int) -> None:
     merged = sum(compare(seed) for seed in range(first, first + count))
     assert count // 4 < merged < count, merged
+
+
+KINDS: list[dict[str, Any]] = [
+    {"kernels": "reference"},
+    {"delegate_at_load": False},
+    {"delegate_at_load": "always"},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["reference", "plain", "always"])
+def test_state_has_the_value_of_the_output_in_its_memory(kind: dict[str, Any]) -> None:
+    """An output that went to the caller's memory left what was there before it."""
+    plan, size = Plan(), SIZES[1]
+    x, state = plan.input((size,)), plan.tensor((size,), at=PLANNED)
+    total = plan.output((size,))
+    plan.call("aten::add.out", state, x, 1, total)
+    twice = plan.output((size,), at=plan.memory(state)[0])
+    plan.call("aten::mul.Scalar_out", x, 2.0, twice)
+    method = Runtime.get().load_program(build(plan)).load_method("forward", **kind)
+    last = np.zeros(size, np.float32)
+    for factor in (1, 2, 3):
+        now = np.full(size, factor, np.float32)
+        np.testing.assert_array_equal(method.execute([now])[0], last + now)
+        last = 2 * now

@@ -4,6 +4,8 @@
  * instruction. */
 #include "runtime/memory/placement.h"
 
+#include "core/small.h"
+
 /* ---- shared memory ----------------------------------------------------------------------- */
 
 /* True if tensor `k` is visible through the memory of input `index`: an elided view of it, or a
@@ -38,6 +40,15 @@ static bool has_fixed_shape(const ec_value *v) {
   return v->kind == EC_KIND_TENSOR && v->as.tensor->dynamism == EC_STATIC;
 }
 
+/* True if the memory of tensor `k` has a value that is read after instruction `first`: in this
+ * call, or as state in the next one. */
+static bool is_read_after(const ec_uses *uses, size_t k, size_t first) {
+  const ec_use *u = &uses->rows[k];
+  const bool is_state = !EC_IS_SMALL && uses->has_elided_views && ec_use_is_carried(uses, k) &&
+                        !u->delegate_overwrites;
+  return u->outputs || is_state || (u->used && u->last > first);
+}
+
 /* True if the output may be written to the caller's memory: from its first write on, only the
  * output itself may be visible through its planned memory. */
 static bool can_write_directly(const ec_uses *uses, const ec_value *v) {
@@ -52,7 +63,7 @@ static bool can_write_directly(const ec_uses *uses, const ec_value *v) {
   if (p->data && !u->first_overwrites) return false; /* state, or perhaps a delegate's */
   for (size_t k = 0; k < m->tensor_count; k++)
     if (k != index && ec_placements_overlap(p, &m->placements[k]) &&
-        (uses->rows[k].outputs || (uses->rows[k].used && uses->rows[k].last > u->first)))
+        is_read_after(uses, k, u->first))
       return false;
   return true;
 }

@@ -151,6 +151,13 @@ bool ec_placement_covers(const ec_placement *a, const ec_placement *b) {
          b->offset + b->nbytes <= a->offset + a->nbytes;
 }
 
+bool ec_use_is_carried(const ec_uses *uses, size_t index) {
+  const ec_use *use = &uses->rows[index];
+  const ec_placement *p = &uses->m->placements[index];
+  return p->named || (use->used && !use->inputs && !use->first_overwrites && !use->is_elided &&
+                      !use->starts_as_view && !(p->flags & EC_TENSOR_READONLY));
+}
+
 bool ec_placements_equal(const ec_placement *a, const ec_placement *b) {
   return a->nbytes == b->nbytes && ec_placement_covers(a, b);
 }
@@ -161,8 +168,10 @@ static bool is_filled_before(const ec_use *base, const ec_use *use) {
   return base->inputs || (base->used && base->first_overwrites && base->first < use->first);
 }
 
-void ec_find_elided_views(const ec_uses *uses) {
+void ec_find_elided_views(ec_uses *uses) {
   const ec_method *m = uses->m;
+  uses->has_elided_views = ec_can_compare(m->tensor_count, m->tensor_count);
+  if (!uses->has_elided_views) return;
   for (size_t k = 0; k < m->tensor_count; k++) {
     ec_use *use = &uses->rows[k];
     if (!use->used || use->first_overwrites || use->inputs) continue;
@@ -278,7 +287,7 @@ static void count_output(const ec_uses *uses, const ec_value *v) {
 }
 
 ec_status ec_collect_uses(ec_method *m, ec_arena *arena, ec_uses *uses, ec_error *err) {
-  uses->m = m;
+  *uses = (ec_uses){.m = m};
   EC_TRY(ec_arena_array(arena, m->tensor_count, sizeof *uses->rows, "an analysis", &uses->rows,
                         err));
   EC_TRY(ec_arena_array(arena, m->value_count, sizeof *uses->changes, "an analysis",

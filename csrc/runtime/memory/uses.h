@@ -26,6 +26,7 @@ typedef struct ec_uses {
   ec_method *m;
   ec_use *rows;  /* by index in m->tensors */
   bool *changes; /* slots of numbers that instructions change, by index in m->values */
+  bool has_elided_views; /* rows say which views have no instruction */
 } ec_uses;
 
 /* How an instruction uses a tensor. */
@@ -51,6 +52,10 @@ static inline size_t ec_use_index(const ec_uses *uses, const ec_value *v) {
 /* Returns the index of the first tensor of a group: the tensors that views and moves connect. */
 size_t ec_use_group(const ec_uses *uses, size_t index);
 
+/* True for state: a tensor with a name, or one that is read before any instruction or input fills
+ * its memory, as far as a delegate's use of it is known. */
+bool ec_use_is_carried(const ec_uses *uses, size_t index);
+
 /* True if comparing each of `a` tensors with each of `b` takes little time. Hostile files have
  * many. */
 bool ec_can_compare(size_t a, size_t b);
@@ -62,8 +67,8 @@ bool ec_placement_covers(const ec_placement *a, const ec_placement *b);
 bool ec_placements_equal(const ec_placement *a, const ec_placement *b);
 
 /* Finds views that the exporter elided: it gives them the memory of their bases. Compares all
- * tensors. */
-void ec_find_elided_views(const ec_uses *uses);
+ * tensors, unless that takes long. */
+void ec_find_elided_views(ec_uses *uses);
 
 /* True if tensor `view` has exactly the memory of tensor `base`, is no output, and was last filled
  * by the first instruction of `base`, which overwrites it. After ec_find_elided_views. */

@@ -38,14 +38,6 @@ static bool charge_comparisons(ec_run_analysis *c, size_t count) {
   return c->room > 0;
 }
 
-/* True for a tensor that is read before any instruction or input fills its memory: state. */
-static bool is_carried(const ec_run_analysis *c, size_t k) {
-  const ec_use *use = &c->uses->rows[k];
-  const ec_placement *p = &c->m->placements[k];
-  return p->named || (use->used && !use->inputs && !use->first_overwrites && !use->is_elided &&
-                      !use->starts_as_view && !(p->flags & EC_TENSOR_READONLY));
-}
-
 /* Notes the call that computed a constant, and its view. */
 static void note_folded(ec_run_analysis *c, const ec_instr *in) {
   const size_t index = ec_use_index(c->uses, in->writes[0]);
@@ -69,7 +61,7 @@ ec_status ec_analyse_runs(const ec_pass_context *p, ec_run_analysis *c, ec_error
   for (size_t k = 0; k < count; k++) {
     const size_t group = ec_use_group(c->uses, k);
     if (group != k) c->grouped[k] = c->grouped[group] = true;
-    c->carried[k] = is_carried(c, k);
+    c->carried[k] = ec_use_is_carried(c->uses, k);
   }
   return EC_OK;
 }

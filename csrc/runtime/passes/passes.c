@@ -66,7 +66,6 @@ static ec_status run_rows(ec_pass_context *p, bool is_after, ec_error *err) {
 ec_status ec_run_passes(ec_method *m, const ec_uses *uses, ec_arena *work, ec_error *err) {
   ec_pass_context p = {.m = m, .uses = uses, .work = work};
   if (EC_IS_SMALL) return EC_OK;
-  if (find_conditions(m) & COMPARABLE) ec_find_elided_views(uses);
   EC_TRY(run_rows(&p, false, err));
   return run_rows(&p, true, err);
 }
