@@ -239,22 +239,35 @@ def program(
     return schema.Program(0, [plan.plan for plan in plans], buffers, data, [], empty)
 
 
+def _file(
+    *plans: Plan,
+    constants: Constants | None = None,
+    payloads: Sequence[bytes] = (),
+    named: Mapping[str, bytes] | None = None,
+) -> PTEFile:
+    mutable = constants.mutable if constants and len(constants.mutable) > 1 else None
+    data = None
+    if named is not None:
+        entries = {name: DataEntry(i, 16, None) for i, name in enumerate(named)}
+        data = NamedDataStoreOutput(list(named.values()), entries, {})
+    return PTEFile(program(*plans, constants=constants, payloads=payloads), mutable, data)
+
+
 def build(
-    *plans: Plan, constants: Constants | None = None, payloads: Sequence[bytes] = (), **options: Any
+    *plans: Plan,
+    constants: Constants | None = None,
+    payloads: Sequence[bytes] = (),
+    named: Mapping[str, bytes] | None = None,
+    **options: Any,
 ) -> bytes:
     """Return the bytes of a .pte."""
-    mutable = constants.mutable if constants and len(constants.mutable) > 1 else None
-    file = PTEFile(program(*plans, constants=constants, payloads=payloads), mutable, None)
+    file = _file(*plans, constants=constants, payloads=payloads, named=named)
     return bytes(serialize_pte_binary(file, **options))
 
 
-def write(
-    path: Path, *plans: Plan, payloads: Sequence[bytes] = (), named: Mapping[str, bytes]
-) -> None:
-    """Write a .pte with delegates whose data has names, without a copy of the data."""
-    entries = {name: DataEntry(i, 16, None) for i, name in enumerate(named)}
-    data = NamedDataStoreOutput(list(named.values()), entries, {})
-    file = PTEFile(program(*plans, payloads=payloads), None, data)
+def write(path: Path, *plans: Plan, payloads: Sequence[bytes], named: Mapping[str, bytes]) -> None:
+    """Write a .pte with payloads in segments, without a copy of the named data."""
+    file = _file(*plans, payloads=payloads, named=named)
     with path.open("wb") as out:
         serialize_pte_binary(file, extract_delegate_segments=True).write_to_file(out)
 

@@ -24,7 +24,7 @@ from executorch_c._coreai import CoreAI, chosen, engine, inside, narrowed, opera
 from executorch_c.check import lowering
 from executorch_c.inspect import payloads, structure
 from tests import process
-from tests.plans import BOUNDED, Plan, program, schema
+from tests.plans import BOUNDED, Plan, build, schema
 
 ID = CoreAI.id
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -138,20 +138,13 @@ def manifest(asset: dict[str, bytes], **changes: Any) -> dict[str, Any]:
 def pte(
     asset: dict[str, bytes], calls: int = 1, bounds: tuple[int, int] = (2, 3), **changes: Any
 ) -> bytes:
-    from executorch.exir._serialize._named_data_store import NamedDataStore
-    from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
-
     plan, fields = Plan(), manifest(asset, **changes)
     x = plan.input(bounds, dynamism=BOUNDED)
     for _ in range(calls):
         y = plan.output(bounds, dynamism=BOUNDED)
         plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
-    store = NamedDataStore()
-    for name, data in asset.items():
-        store.add_named_data(f"coreai/{fields['hash']}/{name}", data)
-    whole = program(plan, payloads=[json.dumps(fields).encode()])
-    named = store.get_named_data_store_output()
-    return bytes(serialize_pte_binary(PTEFile(whole, named_data=named)))
+    named = {f"coreai/{fields['hash']}/{name}": data for name, data in asset.items()}
+    return build(plan, payloads=[json.dumps(fields).encode()], named=named)
 
 
 def load(data: bytes, **options: Any) -> executorch_c.Method:

@@ -208,16 +208,21 @@ def mutated(value: Any, pick: random.Random) -> Any:
     return [*value[:at], mutated(value[at], pick), *value[at + 1 :]]
 
 
+def damaged_bytes(data: bytes, pick: random.Random) -> bytes:
+    """Return bytes with some changed, or without their end."""
+    bytes_ = bytearray(data)
+    for _ in range(pick.randrange(1, 4)):
+        bytes_[pick.randrange(len(bytes_))] = pick.randrange(256)
+    return bytes(bytes_[: pick.choice((len(bytes_), pick.randrange(len(bytes_))))])
+
+
 def damaged(good: bytes, pick: random.Random) -> bytes:
     """Return a right answer with a changed header, or other bytes."""
     size = struct.unpack("<I", good[:4])[0]
     header, data = json.loads(good[4 : 4 + size]), good[4 + size :]
     if pick.random() < 0.8:
         return message(mutated(header, pick), data)
-    bytes_ = bytearray(good)
-    for _ in range(pick.randrange(1, 4)):
-        bytes_[pick.randrange(len(bytes_))] = pick.randrange(256)
-    return bytes(bytes_[: pick.choice((len(bytes_), pick.randrange(len(bytes_))))])
+    return damaged_bytes(good, pick)
 
 
 def cases(_: Path) -> Callable[[int], bool]:

@@ -11,7 +11,7 @@ from typing import Any
 from executorch_c._core import InvalidProgramError, NotFoundError, NotSupportedError
 from executorch_c._coreai import payload
 from tests.backends.test_coreai import files, manifest
-from tests.backends.test_coreai_answers import mutated
+from tests.backends.test_coreai_answers import damaged_bytes, mutated
 from tests.fuzz.readers import check_cases
 
 LONGEST = 1000
@@ -32,20 +32,12 @@ def changed(value: Any, pick: random.Random) -> Any:
     return mutated(value, pick)
 
 
-def bytes_of(data: bytes, pick: random.Random) -> bytes:
-    """Return bytes with some changed, or without their end."""
-    out = bytearray(data)
-    for _ in range(pick.randrange(1, 4)):
-        out[pick.randrange(len(out))] = pick.randrange(256)
-    return bytes(out[: pick.choice((len(out), pick.randrange(len(out) + 1)))])
-
-
 def damaged(pick: random.Random) -> tuple[bytes, dict[str, bytes]]:
     """Return a payload and its named data."""
     asset = files()
     for name in [*asset]:
         if pick.random() < 0.15:
-            asset[name] = bytes_of(asset[name], pick)
+            asset[name] = damaged_bytes(asset[name], pick)
     if pick.random() < 0.2:
         about = {name: pick.choice(STRINGS) for name in ("producer", "assetVersion")}
         asset[payload.METADATA] = json.dumps(about).encode()
@@ -59,7 +51,7 @@ def damaged(pick: random.Random) -> tuple[bytes, dict[str, bytes]]:
         fields = changed(fields, pick) if isinstance(fields, dict) else fields
     text = json.dumps(fields).encode("utf-8", "surrogatepass")
     if pick.random() < 0.2:
-        text = bytes_of(text, pick)
+        text = damaged_bytes(text, pick)
     named = {f"{folder}/{name}": data for name, data in asset.items() if pick.random() < 0.97}
     return text, named
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 import executorch_c
 from executorch_c import BackendCall, register_backend, unregister_backend
 from tests import process
-from tests.plans import BOUNDED, Constants, Plan, build, program, schema
+from tests.plans import BOUNDED, Constants, Plan, build, schema
 from tests.python.npu_programs import ID, Twice, X, class_of, load, nothing_stays, pte, registry
 
 
@@ -229,16 +229,10 @@ def test_named_data_and_threads() -> None:
 
 
 def test_named_data_of_a_program() -> None:
-    from executorch.exir._serialize._named_data_store import NamedDataStore
-    from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
-
     plan = Plan()
     x, y = plan.input((2, 3)), plan.output((2, 3))
     plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
-    store = NamedDataStore()
-    store.add_named_data("weights", X.tobytes())
-    named = store.get_named_data_store_output()
-    data = bytes(serialize_pte_binary(PTEFile(program(plan, payloads=[b""]), named_data=named)))
+    data = build(plan, payloads=[b""], named={"weights": X.tobytes()})
 
     class Named(Twice):
         def init(self, payload: bytes, specs: Any, options: Any, call: BackendCall) -> None:

@@ -119,23 +119,29 @@ class Copies:
         self.plan.call(name, operand, *args[name], out)
 
 
+METHODS: dict[str, dict[str, Any]] = {
+    "reference": {"kernels": "reference"},
+    "plain": {"delegate_at_load": False},
+    "always": {"delegate_at_load": "always"},
+}
+
+
 def compare(seed: int) -> bool:
     """Compare the runs of a program, and return whether copies share memory in it."""
     copies = Copies(seed)
     pte = build(copies.plan, payloads=[negation(size) for size in SIZES])
     program = Runtime.get().load_program(pte)
-    plain = program.load_method("forward", kernels="reference")
-    kinds: list[Any] = [False, "always"]
-    methods = [program.load_method("forward", delegate_at_load=kind) for kind in kinds]
-    assert plain.memory()["merged"] == 0
+    methods = {name: program.load_method("forward", **how) for name, how in METHODS.items()}
+    reference = methods.pop("reference")
+    assert reference.memory()["merged"] == 0
     rng = np.random.default_rng(seed)
     for _ in range(2):
         inputs = [rng.standard_normal(size).astype(np.float32) for size in SIZES]
-        expected = plain.execute(inputs)
-        for kind, method in zip(kinds, methods):
+        expected = reference.execute(inputs)
+        for name, method in methods.items():
             for one, other in zip(method.execute(inputs), expected, strict=True):
-                np.testing.assert_array_equal(one, other, err_msg=f"seed {seed}, {kind}")
-    return bool(methods[0].memory()["merged"])
+                np.testing.assert_array_equal(one, other, err_msg=f"seed {seed}, {name}")
+    return bool(methods["plain"].memory()["merged"])
 
 
 @pytest.mark.parametrize(
@@ -146,15 +152,8 @@ def test_random_programs(first: int, count: int) -> None:
     assert count // 4 < merged < count, merged
 
 
-KINDS: list[dict[str, Any]] = [
-    {"kernels": "reference"},
-    {"delegate_at_load": False},
-    {"delegate_at_load": "always"},
-]
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=["reference", "plain", "always"])
-def test_state_has_the_value_of_the_output_in_its_memory(kind: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", METHODS)
+def test_state_has_the_value_of_the_output_in_its_memory(name: str) -> None:
     """An output that went to the caller's memory left what was there before it."""
     plan, size = Plan(), SIZES[1]
     x, state = plan.input((size,)), plan.tensor((size,), at=PLANNED)
@@ -162,7 +161,7 @@ def test_state_has_the_value_of_the_output_in_its_memory(kind: dict[str, Any]) -
     plan.call("aten::add.out", state, x, 1, total)
     twice = plan.output((size,), at=plan.memory(state)[0])
     plan.call("aten::mul.Scalar_out", x, 2.0, twice)
-    method = Runtime.get().load_program(build(plan)).load_method("forward", **kind)
+    method = Runtime.get().load_program(build(plan)).load_method("forward", **METHODS[name])
     last = np.zeros(size, np.float32)
     for factor in (1, 2, 3):
         now = np.full(size, factor, np.float32)
