@@ -90,10 +90,9 @@ FAULTS = [
 ]
 
 
-def command() -> list[str] | None:
-    """Return the command of CBMC; None if it is not installed."""
-    program = os.environ.get("CBMC", "cbmc")
-    return [program] if shutil.which(program) else None
+def command() -> str | None:
+    """Return the path of CBMC; None if it is not installed."""
+    return shutil.which(os.environ.get("CBMC", "cbmc"))
 
 
 def used() -> float:
@@ -110,7 +109,7 @@ def run(proof: Proof, first: Path = CSRC) -> tuple[bool, list[str], float]:
     assert cbmc, MISSING
     outputs = subprocess.run(
         [
-            *(*cbmc, *OPTIONS, *proof.options, f"-I{first}", "-I.", "-Iinclude"),
+            *(cbmc, *OPTIONS, *proof.options, f"-I{first}", "-I.", "-Iinclude"),
             *(f"-DEC_PROVE=prove_{proof.function}", f"proofs/prove_{proof.file}.c"),
         ],
         cwd=CSRC,
@@ -136,9 +135,9 @@ def find(name: str) -> Proof:
 
 
 def plant(fault: Fault, folder: Path) -> None:
-    """Write the file with the fault to a folder; its old text must be there once."""
+    """Write the file with the fault, wherever its old text is, to a folder."""
     text = (CSRC / fault.file).read_text()
-    assert text.count(fault.old) >= 1, f"{fault.file} lacks {fault.old!r}"
+    assert fault.old in text, f"{fault.file} lacks {fault.old!r}"
     (folder / fault.file).parent.mkdir(parents=True)
     (folder / fault.file).write_text(text.replace(fault.old, fault.new))
 

@@ -342,8 +342,8 @@ class CheckResult(DrawsOutputs, JudgedReport[CheckedCase]):
     def text(self, hint: bool = True) -> str:
         """Return the finding, the tables and remarks; with the next step in Python, or without."""
         tables = [self.table(), *filter(None, [_policies.text_table(self.requirements())])]
-        lines = map(_text.wrapped, (self.summary(), *self.remarks(hint)))
-        return "\n".join([next(lines), *tables, *lines])
+        remarks = map(_text.wrapped, self.remarks(hint))
+        return "\n".join([_text.wrapped(self.summary()), *tables, *remarks])
 
     def __repr__(self) -> str:
         return f"<executorch_c.testing.CheckResult: {self.summary()}>"
