@@ -1,5 +1,5 @@
-/* What the proofs share: an assertion, an assumption, and models of functions that only write
- * messages. A local variable without a value has any value. */
+/* Shared by all proofs: assertions, assumptions, and models of functions that only write messages.
+ * An uninitialised local variable has any value. */
 #ifndef EC_PROOFS_PROVE_H
 #define EC_PROOFS_PROVE_H
 

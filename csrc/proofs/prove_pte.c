@@ -9,7 +9,7 @@ ec_status ec_pte_check_program(ec_fb_table program, ec_error *err) {
   return fails ? EC_INVALID_PROGRAM : EC_OK;
 }
 
-/* What holds after a file is opened, and is all that is assumed of it then. */
+/* The invariant of an opened file, and all that the proofs of its readers assume. */
 static bool is_opened(const ec_pte *pte) {
   return pte->data == model_file && pte->size == model_size && pte->program_size <= pte->size &&
          ec_in_range(pte->segment_base, pte->segment_data_size, pte->size);

@@ -86,8 +86,8 @@ SCHEMES = {
     "qcint4": Sizes(1, 2048, 4096, 4107, dtype="qcint4"),
     "qcint8": Sizes(1, 2048, 2048, 2059, dtype="qcint8", has_bias=True),
 }
-"""Programs with the methods "prefill" and "decode" and incomplete last tiles; that of float32 is
-exported."""
+"""Programs with the methods "prefill" and "decode" and incomplete last tiles. The float32 one is
+exported, the others are written."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class Layers:
         return self.made[name]
 
     def add(self, graph: Graph, x: int, block: str, name: str, y: int) -> None:
-        """Add a layer between two values, with weights of its own."""
+        """Add a linear layer that reads `x` and writes `y`, with named weights."""
         outputs, inputs, dtype = graph.dims(y)[-1], graph.dims(x)[-1], self.sizes.dtype
         content, scales = self.weights(name, outputs, inputs)
         is_grouped = dtype == "qbint4"

@@ -118,7 +118,8 @@ static void ecx_pack_tile(const struct ecx_deferred* deferred, size_t first, siz
                     to);
 }
 
-/* Whether weights of these operators are deferred, and the bytes of their packing parameters. */
+/* Returns true if weights of an operator are deferred, and sets the size of their packing
+ * parameters. */
 static bool ecx_can_defer(enum xnn_operator_type type, size_t* params_bytes) {
   switch (type) {
     case xnn_operator_type_fully_connected_nc_f32: *params_bytes = 0; return true;

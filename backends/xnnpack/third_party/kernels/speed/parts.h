@@ -30,13 +30,13 @@ struct ecx_weights {
   char* packed;
 };
 
-/* groups.c: whether whole tiles of these weights are packed faster; packs them, and returns the
- * number of their channels. */
+/* groups.c: true if there is a faster function for whole tiles of these weights, which packs them
+ * and returns the number of packed channels. */
 XNN_INTERNAL bool ecx_packs_groups(const struct ecx_weights* w);
 XNN_INTERNAL size_t ecx_pack_groups(const struct ecx_weights* w, size_t first, size_t channels,
                                     char* packed);
 
-/* Whether weights are packed in parts: by functions that pack some of the channels. */
+/* True if the configuration packs weights in parts, by functions that take a range of channels. */
 XNN_INTERNAL bool ecx_packs_in_parts(const struct xnn_gemm_config* config);
 
 /* Packs all weights into `total` bytes, of which the last ones may be beyond the last tile. */
