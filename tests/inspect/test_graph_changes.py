@@ -5,12 +5,16 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import executorch_c
 from executorch_c import cli
 from executorch_c.devtools import Graph, compare_graphs
 from executorch_c.inspect.diagram import changes
 from tests.inspect.page_graphs import node
+from tests.inspect.test_payloads import program as delegate_of
+from tests.plans import Constants, Plan, build
 from tests.python.digits import DIGITS
 
 
@@ -88,6 +92,51 @@ def test_planted_changes() -> None:
     first, second = graphs()
     second.nodes["n1"].groups = ("XnnpackBackend 0",)
     assert changed(first, second)[0][3] == "delegate: none -> XnnpackBackend 0"
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 64]) + data[at + 1 :]
+
+
+def found(first: bytes, second: bytes) -> list[tuple[str, str, str]]:
+    report = compare_graphs(first, second)
+    assert report.note == "" and all(row.status == "changed" for row in report.rows)
+    return [(row.operator, row.was, row.what) for row in report.rows]
+
+
+def test_named_weights_are_compared() -> None:
+    """A byte of each weight of the digit classifier, in named data: the node that reads it."""
+    data, program = DIGITS.read_bytes(), executorch_c.load(DIGITS)
+    assert found(data, bytes(data)) == []
+    for named in program.info()["named_data"]:
+        weight = program._named_data(named["key"])
+        assert weight is not None and data.count(weight) == 1
+        ((operator, where, what),) = found(data, flipped(data, data.index(weight) + 3))
+        assert operator in ("Conv2d", "FullyConnected") and where.startswith("0:0/")
+        assert what.endswith(f"1 of {len(weight):,} bytes differ")
+
+
+def test_weights_of_instructions_are_compared() -> None:
+    plan, constants = Plan(), Constants()
+    x, y = plan.input((2, 3)), plan.output((2, 3))
+    weight = plan.constant(constants, np.arange(6, dtype=np.float32).reshape(2, 3))
+    plan.call("aten::mul.out", x, weight, y)
+    data = build(plan, constants=constants)
+    at = data.index(np.arange(6, dtype=np.float32).tobytes())
+    assert found(data, flipped(data, at)) == [("mul", "0:0", "other: 1 of 24 bytes differ")]
+    loaded = executorch_c.load(data)
+    assert "weights of instructions are not compared" in str(compare_graphs(loaded, data))
+
+
+def test_payloads_and_compile_specs_are_compared() -> None:
+    """Delegates without nodes here, and with nodes whose weights are in the payload."""
+    first = delegate_of("EnnBackend", b"payload-1")
+    what = "payload: 1 of 9 bytes differ"
+    assert found(first, delegate_of("EnnBackend", b"payload-2")) == [("EnnBackend", "d0", what)]
+    assert found(first, delegate_of("EnnBackend", b"p"))[0][2] == "payload: 9 -> 1 byte"
+    target = delegate_of("EnnBackend", b"payload-1").replace(b"chip-7", b"chip-8")
+    ((_, _, spec),) = found(first, target)
+    assert spec.startswith("compile spec target: ") and " -> " in spec
 
 
 def test_report_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

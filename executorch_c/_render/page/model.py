@@ -15,6 +15,9 @@ NodeOutput: TypeAlias = "tuple[str, int]"
 
 Sources: TypeAlias = "frozenset[NodeOutput]"
 
+DataPlace: TypeAlias = "str | tuple[int, int]"
+"""The bytes of a constant: a key of named data, or offset and number of bytes in the file."""
+
 
 class Group(NamedTuple):
     """A box around nodes."""
@@ -54,6 +57,10 @@ class Node:
     """Path of the layer in the model, "features.3"; empty if unknown."""
     clusters: tuple[Group, ...] = ()
     """Enclosing boxes inside the layer."""
+    data: dict[str, DataPlace] = field(default_factory=dict)
+    """Bytes of constants by name of the argument, where they are known."""
+    delegate: int | None = None
+    """Number of the outermost delegate around it, or that it calls."""
 
     def read(self, sources: Iterable[NodeOutput], name: str) -> None:
         for source in sorted(sources):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c._render import text as _text
 from executorch_c.inspect import families, structure
-from executorch_c._render.page.model import Node, Sources
+from executorch_c._render.page.model import DataPlace, Node, Sources
 from executorch_c.inspect.structure import Instruction, View
 from executorch_c.inspect.where import Where
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 State: TypeAlias = "dict[int, Sources]"
 """Writers of each value."""
 
+KEY = re.compile(r"\bnamed data ([^,]+)")
+"""The key in the note of a delegate's constant."""
 MAX_VALUE_CHARACTERS = 1000
 """Maximum number of characters of a string or name among the attributes of a node."""
 LOOP_PASSES = 3
@@ -43,9 +47,10 @@ class Builder:
         prefix: str = "",
         groups: tuple[str, ...] = (),
         calls: tuple[str, ...] = (),
+        delegate: int | None = None,
     ):
         self.view, self.nodes, self.prefix = view, nodes, prefix
-        self.groups, self.calls = groups, calls
+        self.groups, self.calls, self.delegate = groups, calls, delegate
         self.waiting: dict[tuple[int, int], State] = {}  # writers of values at each jump target
         self.inside: dict[int, DelegateInside | None] = {}
         self.nested: dict[int, View | None] = {}
@@ -54,6 +59,7 @@ class Builder:
         """Return the node of an id; create it at the first call."""
         id = self.prefix + id
         node = Node(id, label, family, self.groups, attributes, calls=self.calls)
+        node.delegate = self.delegate
         return self.nodes.setdefault(id, node)
 
     def source(self, node: Node, index: int, text: str) -> Sources:
@@ -136,6 +142,9 @@ class Builder:
             label = f"if false: to {step.row['destination']}"
         node = self.node(f"{step.chain}:{step.number}", label, family, self._attributes(step))
         node.place = self._place(step)
+        node.data = dict(self._data(step))
+        if kind == "delegate" and node.delegate is None:
+            node.delegate = step.row["delegate"]
         for index, name, role in step.row["args"]:
             if role in ("in", "inout"):
                 for item in self.view.items(index):
@@ -171,6 +180,17 @@ class Builder:
             attributes["source"] = f"{file}:{line} in {function}"
         return attributes
 
+    def _data(self, step: Instruction) -> Iterator[tuple[str, DataPlace]]:
+        """Yield the places of the weights that an instruction of the program reads, by name."""
+        for index, name, role in step.row["args"]:
+            value = self.view.values[index]
+            if role != "in" or not name or value["kind"] != "Tensor" or self.view.depth:
+                continue
+            if value["where"] == "external" and value["name"]:
+                yield name, value["name"]
+            elif value["where"] == "constant" and value["at"] is not None:
+                yield name, (value["at"], value["nbytes"])
+
     # ---- delegates ----
 
     def _open(self, step: Instruction, state: State) -> bool:
@@ -180,6 +200,7 @@ class Builder:
         group = (*self.groups, f"{step.row['name']} {number}")
         calls = (*self.calls, self._place(step))
         prefix = f"{self.prefix}{step.chain}:{step.number}/"
+        outermost = number if self.delegate is None else self.delegate
         arguments = [self.find(state, index) for index, _, role in step.row["args"] if role == "in"]
         if number not in self.inside:
             inside = self.view.inside(number)
@@ -188,13 +209,14 @@ class Builder:
             self.nested[number] = views[0] if views else None
         nested, inside = self.nested[number], self.inside[number]
         if nested is not None:
-            results = Builder(nested, self.nodes, prefix, group, calls).run(arguments)
+            results = Builder(nested, self.nodes, prefix, group, calls, outermost).run(arguments)
             for index, source in zip(step.writes, results):
                 state[index] = source
             return True
         if not inside or not inside["nodes"]:
             return False
-        self._wire(step, state, inside, Builder(self.view, self.nodes, prefix, group, calls))
+        builder = Builder(self.view, self.nodes, prefix, group, calls, outermost)
+        self._wire(step, state, inside, builder)
         return True
 
     def _wire(
@@ -221,6 +243,8 @@ class Builder:
                 operand = values.get(index)
                 if operand is not None and operand["constant"]:
                     node.attributes[f"input {at}"] = _inner_tensor(operand)
+                    if key := KEY.search(operand["note"] or ""):
+                        node.data[f"input {at}"] = key[1]
                 node.read(known.get(index, frozenset()), f"input {at}")
             for at, index in enumerate(row["outputs"]):
                 text = _inner_tensor(values[index]) if index in values else ""

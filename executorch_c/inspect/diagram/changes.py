@@ -5,8 +5,8 @@
     changes.save("change.html")  # both graphs side by side, in step
 
 Nodes are paired in order of execution: first those that are equal (operator, tensors, arguments),
-around nodes that occur once in both programs; then, between them, those of one operator. Values of
-weights are not compared.
+around nodes that occur once in both programs; then, between them, those of one operator. The bytes
+of the weights of a pair are compared, and the payloads of delegates whose nodes are all the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
@@ -25,9 +25,12 @@ from executorch_c._render.page.data import MAX_NODES
 from executorch_c._render.page.model import GraphPage, Link, Node, Overlay
 from executorch_c.inspect import families
 from executorch_c.inspect.diagram import explorer
+from executorch_c.inspect.diagram.contents import Contents, ContentsPair
 from executorch_c.inspect.diagram.draw import Graph, graph
 from executorch_c.inspect.diagram.paged import PagedReport
 from executorch_c.inspect.diagram.view import structured, view_of
+from executorch_c.inspect.structure import View
+from executorch_c.inspect.where import id_of
 
 Status: TypeAlias = Literal["same", "changed", "removed", "added"]
 COLOURS = {"same": "#b8c0c8", "changed": "#e0a100", "removed": "#d1383d", "added": "#2f9e44"}
@@ -36,6 +39,8 @@ PLACES = ("instruction", "value", "to", "debug handle", "source")
 WINDOW = 200
 """Number of nodes of both programs that are compared item by item at once."""
 MAX_PRINTED_ROWS = 40
+MAX_WHOLE_ROWS = 5
+"""Maximum number of rows whose differences are printed whole, below a table that shortens them."""
 
 Pair: TypeAlias = "tuple[int, int]"
 
@@ -146,14 +151,14 @@ class NodeChange:
     status: Status
     operator: str
     was: str
-    """Id in the first program; empty for an added node."""
+    """Id in the first program; empty for an added node; "d0" for a delegate's payload."""
     now: str
     """Id in the second program; empty for a removed node."""
     what: str
     """What changed: "output: float32 (1, 8) -> float32 (1, 16)"."""
 
 
-def _what(a: Node, b: Node, pairs: dict[str, str]) -> str:
+def _what(a: Node, b: Node, pairs: dict[str, str], contents: ContentsPair | None) -> str:
     """Return the differences of a pair; empty if there are none."""
     parts = []
 
@@ -168,6 +173,8 @@ def _what(a: Node, b: Node, pairs: dict[str, str]) -> str:
             part(name, a.attributes.get(name, ""), b.attributes.get(name, ""))
     read = [(pairs.get(source[0], f"{source[0]} (removed)"), source[1]) for source, _ in a.inputs]
     reads = [source for source, _ in b.inputs]
+    if not parts and contents:
+        parts += contents.weights(a, b)
     if not parts and read != reads:
         parts.append("reads other nodes")
     return "; ".join(parts)
@@ -182,7 +189,10 @@ class GraphChanges(PagedReport):
     pairs: tuple[tuple[str, str], ...]
     """Ids of nodes that correspond."""
     rows: tuple[NodeChange, ...]
-    """Nodes that changed, in order of the second program; then removed ones."""
+    """Nodes that changed, in order of the second program; then removed ones, and delegates of which
+    only the payload changed."""
+    note: str = ""
+    """What is not compared."""
 
     def summary(self) -> str:
         """Return the numbers of nodes that changed, and of those that did not."""
@@ -197,8 +207,20 @@ class GraphChanges(PagedReport):
 
     def table(self, top: int | None = MAX_PRINTED_ROWS) -> str:
         """Return a row for each node that changed as text, at most `top`."""
-        rows = [[one.status, one.operator, one.was, one.now, one.what] for one in self.rows[:top]]
+        was, now = ({id: id_of(n.place) or id for id, n in g.nodes.items()} for g in self.graphs)
+        rows = [
+            [
+                one.status,
+                one.operator,
+                was.get(one.was, one.was),
+                now.get(one.now, one.now),
+                one.what,
+            ]
+            for one in self.rows[:top]
+        ]
         lines = [_text.table(rows, ROW, width=_text.width())] if rows else []
+        cut = [row for row in rows if lines and row[-1] not in lines[0]]
+        lines += [_text.wrapped(f"{a or b}: {what}") for _, _, b, a, what in cut[:MAX_WHOLE_ROWS]]
         if len(rows) < len(self.rows):
             lines.append(f"  ({len(rows)} of {len(self.rows):,} nodes)")
         return "\n".join(lines)
@@ -222,7 +244,7 @@ class GraphChanges(PagedReport):
         )
         for row in self.rows:
             for side, id in zip(sides, (row.was, row.now)):
-                if id:
+                if id in side:
                     side[id] = row.status
         overlays = tuple(
             Overlay("change", "", side, categories=tuple(COLOURS.items()), view=view.name)
@@ -237,7 +259,8 @@ class GraphChanges(PagedReport):
         return explorer.collection(self.heading(), graphs)
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, [_text.wrapped(self.summary()), self.table()]))
+        lines = [_text.wrapped(self.summary()), self.table(), _text.wrapped(self.note)]
+        return "\n".join(filter(None, lines))
 
     def __repr__(self) -> str:
         return f"<executorch_c.devtools.GraphChanges: {self.summary()}>"
@@ -246,7 +269,14 @@ class GraphChanges(PagedReport):
 ROW = ("status", "operator", "was", "now", "what")
 
 
-def _rows(first: Graph, second: Graph, pairs: Sequence[Pair]) -> list[NodeChange]:
+def _where(graph: Graph, id: str) -> str:
+    """Return the id of a node in reports: "d0.5"; that of an input or output as it is."""
+    return id_of(graph.nodes[id].place) or id if id in graph.nodes else id
+
+
+def _rows(
+    first: Graph, second: Graph, pairs: Sequence[Pair], contents: ContentsPair | None = None
+) -> list[NodeChange]:
     left, right = list(first.nodes.values()), list(second.nodes.values())
     known = {left[i].id: right[j].id for i, j in pairs}
     partner = {j: i for i, j in pairs}
@@ -254,10 +284,33 @@ def _rows(first: Graph, second: Graph, pairs: Sequence[Pair]) -> list[NodeChange
     for j, node in enumerate(right):
         if j not in partner:
             rows.append(NodeChange("added", node.label, "", node.id, _tensors(node)))
-        elif what := _what(left[partner[j]], node, known):
+        elif what := _what(left[partner[j]], node, known, contents):
             rows.append(NodeChange("changed", node.label, left[partner[j]].id, node.id, what))
     gone = (node for node in left if node.id not in known)
     return rows + [NodeChange("removed", node.label, node.id, "", _tensors(node)) for node in gone]
+
+
+def _delegates(
+    first: Graph, second: Graph, changes: GraphChanges, contents: ContentsPair
+) -> Iterator[NodeChange]:
+    """Yield a row for each pair of delegates whose nodes are all the same, and whose payloads or
+    compile specs are not."""
+    changed = {row.now for row in changes.rows if row.now}
+    gone = {first.nodes[row.was].delegate for row in changes.rows if row.was and not row.now}
+    pairs = dict[tuple[int, int], list[Node]]()
+    for was, now in changes.pairs:
+        a, b = first.nodes[was].delegate, second.nodes[now].delegate
+        if a is not None and b is not None:
+            pairs.setdefault((a, b), []).append(second.nodes[now])
+    for (a, b), nodes in pairs.items():
+        is_same = a not in gone and not any(node.id in changed for node in nodes)
+        parts = [*contents.facts(a, b)]
+        payload = contents.payloads(a, b)
+        if is_same and payload:
+            parts.insert(0, f"payload: {payload}")
+        if parts:
+            name = nodes[0].groups[0].rpartition(" ")[0] if nodes[0].groups else nodes[0].label
+            yield NodeChange("changed", name, f"d{a}", f"d{b}", "; ".join(parts))
 
 
 def _tensors(node: Node) -> str:
@@ -282,10 +335,13 @@ def compare_graphs(
         names = tuple(f"{folder}/{names[0]}" for folder in folders)  # type: ignore[assignment]
     names = ("baseline", "candidate") if names[0] == names[1] else names
     first, second = (graph(one, method) for one in sources)
+    contents = ContentsPair(*(Contents(one, View(one.program, method)) for one in sources))
     pairs = _all_pairs(list(first.nodes.values()), list(second.nodes.values()))
     left, right = list(first.nodes), list(second.nodes)
     ids = tuple((left[i], right[j]) for i, j in pairs)
-    changes = GraphChanges(names, (first, second), ids, tuple(_rows(first, second, pairs)))
+    rows = tuple(_rows(first, second, pairs, contents))
+    changes = GraphChanges(names, (first, second), ids, rows, contents.note())
+    changes = replace(changes, rows=(*rows, *_delegates(first, second, changes, contents)))
     changes.set_origins(baseline=sources[0].origin, candidate=sources[1].origin)
     return changes
 
