@@ -186,8 +186,10 @@ def survey(replay: Replay) -> dict[str, Rounding]:
 
     def see(place: Place, array: Array) -> None:
         places[place.id] = place
-        steps[place.id] = step_of(array)
+        known = scales.get(place.id, 0.0) if array.dtype.kind == "f" else 0.0
+        steps[place.id] = known or step_of(array)
 
+    scales = replay.flow.scales
     trace = replay.run(see, ranges=True)[1]
     backends = {event.delegate: event.name for event in trace.events if event.kind == "delegate"}
     inside = {
@@ -292,11 +294,15 @@ def disturb(array: Array, rounding: Rounding, rng: np.random.Generator, flush: b
 
 
 def _flips(array: Array, rng: np.random.Generator) -> Array:
-    """Return -1 or 1 for the share of integers that is next to a tie, else 0. The smallest and the
-    largest are where the range ends, or at a bound of the layer: they stay."""
+    """Return -1 or 1 for the share of integers that is next to a tie, else 0. Where the range ends,
+    or at a bound of the layer, which several elements have, they stay."""
     draw = rng.uniform(-1, 1, array.shape)
     near = np.abs(draw) < DEVICE_TIE_SHARE
-    near &= (array != array.min()) & (array != array.max())
+    ends = () if array.dtype.kind == "f" else (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)
+    for bound in (array.min(), array.max()):
+        at = array == bound
+        if bound in ends or np.count_nonzero(at) > 1:
+            near &= ~at
     flips: Array = np.where(near, np.sign(draw), 0.0)
     return flips
 
@@ -418,8 +424,9 @@ class Allowance:
     def of_outputs(self, counted: Callable[[int], object] | None = None) -> list[Spread | None]:
         """Return the spread of each output; None for those that are no arrays."""
         outputs, runs, _ = self.spreads(counted=counted)
+        scales = self.replay.scales
         return [
-            Spread(one, tuple([run[i] for run in runs]), _step_of_output(one))
+            Spread(one, tuple([run[i] for run in runs]), _step_of_output(one, scales[i]))
             if isinstance(one, np.ndarray)
             else None
             for i, one in enumerate(outputs)
@@ -459,8 +466,11 @@ class Allowance:
         return 0.0 if rounding is None else rounding.step
 
 
-def _step_of_output(output: Array) -> float:
-    return 1.0 if output.dtype.name in SMALL_INTEGERS else step_of(output)
+def _step_of_output(output: Array, scale: float | None) -> float:
+    """Return the step of an output, `scale` if the program has it."""
+    if output.dtype.name in SMALL_INTEGERS:
+        return 1.0
+    return scale if scale and output.dtype.kind == "f" else step_of(output)
 
 
 def _recorder(

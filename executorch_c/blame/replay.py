@@ -11,6 +11,7 @@ import numpy as np
 from executorch_c._core import Error
 from executorch_c._programs import ProgramSource, method_info, method_of
 from executorch_c.blame.places import Numbering, Place
+from executorch_c.inspect.scales import scales_of_outputs
 from executorch_c.rewrite.points import Dataflow
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Replay:
     def flow(self) -> Dataflow:
         """The dataflow between results."""
         return Dataflow(self.method._program, self.method.metadata.name())
+
+    @cached_property
+    def scales(self) -> list[float | None]:
+        """The scale of each output that is dequantised from 8 bits, or None."""
+        return scales_of_outputs(self.method._program, self.method.metadata.name())
 
     def run(self, change: Change | None = None, ranges: bool = False) -> tuple[list[Any], Trace]:
         """Return the outputs of a run, and its trace without values.

@@ -100,7 +100,8 @@ class BlameReport(DrawsOutputs, JudgedReport[BlameRow]):
     """The finding in a sentence or two."""
     first: str | None = None
     """The first place at which the device, or with the verdicts "export" and "lowering" the
-    program, is wrong; None if it is not known."""
+    program, is wrong; None if it is not known. With "match" and "precision", the outputs do not
+    show it."""
     suspects: tuple[str, ...] = ()
     """Places at which a fault of the device may be, in order; several where it has no value of
     them."""

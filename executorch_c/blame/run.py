@@ -215,7 +215,7 @@ def _report(
     suspects: tuple[str, ...] = ()
     if fault in ("export", "lowering") and evidence.payload is not None:
         first = str(evidence.payload.first)
-    elif fault in ("device", "nondeterministic") and leaving is not None:
+    elif fault not in ("export", "lowering") and leaving is not None:
         first = str(leaving.place)
         suspects = tuple(map(str, leaving.suspects))
     finding = _FINDINGS[fault](evidence, leaving, reason)

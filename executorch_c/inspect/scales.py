@@ -14,10 +14,17 @@ from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
-    from executorch_c._types import DelegateInside
+    from executorch_c._types import DelegateInside, InnerValue
     from executorch_c.inspect.structure import Instruction
 
 _SCALE = re.compile(r"^scale ([-+0-9.e]+), zero point")
+
+
+def scale_of(value: InnerValue) -> float | None:
+    """Return the scale of a value in a delegate that is of 8-bit quantised numbers, or None."""
+    text = _SCALE.match(value["note"] or "")
+    is_integer = (value["dtype"] or "").startswith(("qint8", "quint8"))
+    return float(text.group(1)) if text and is_integer else None
 
 
 def scales_of_outputs(program: Program, method: str) -> list[float | None]:
@@ -69,9 +76,7 @@ def _inner_scale(inside: DelegateInside, value: int) -> float | None:
             return None
         source = writers[0]["inputs"][0]
         if writers[0]["name"] == "Convert":
-            text = _SCALE.match(values[source]["note"] or "")
-            is_integer = (values[source]["dtype"] or "").startswith(("qint8", "quint8"))
-            return float(text.group(1)) if text and is_integer else None
+            return scale_of(values[source])
         if INNER.get(writers[0]["name"] or "") not in ("view", "copy"):
             return None
         value = source

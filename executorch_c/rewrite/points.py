@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from executorch_c.inspect.scales import scale_of
 from executorch_c.inspect.structure import Instruction, View
 from executorch_c.inspect.where import Where
 from executorch_c.rewrite.method import Point
@@ -97,6 +98,8 @@ class Dataflow:
         """Results that an id is computed from, directly."""
         self.shapes: dict[str, Sequence[int] | None] = {}
         """Shapes in the file, by id; the upper bounds of those that vary."""
+        self.scales: dict[str, float] = {}
+        """Scales of 8-bit quantised results of nodes in delegates, by id."""
         self.view = View(program, method)
         self._writers: dict[int, set[str]] = {}
         for step in self.view.steps:
@@ -132,6 +135,7 @@ class Dataflow:
         """Add the nodes of a delegate; return the results that its values are, by number."""
         arguments = {v["id"]: v["argument"] for v in inside["values"]}
         shapes = {v["id"]: v["shape"] for v in inside["values"]}
+        scales = {v["id"]: scale_of(v) for v in inside["values"]}
         writers: dict[int, set[str]] = {
             value: self._of(slots[at])
             for value, at in arguments.items()
@@ -143,6 +147,8 @@ class Dataflow:
                 one = Where(None, delegate, number, result=i).id
                 self.sources[one] = sources
                 self.shapes[one] = shapes.get(value)
+                if scale := scales.get(value):
+                    self.scales[one] = scale
                 writers[value] = {one}
         return writers
 

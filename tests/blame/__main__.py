@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+import textwrap
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -124,7 +125,13 @@ def tables(
         *rates.table("model", sorted({unit.model for unit in units})),
         *rates.table("size", sorted(group for group in rates.counts if group.startswith("change"))),
     ]
-    return [*lines, "Wrong answers:", "", *(f"* {miss}" for miss in misses or ["none"]), ""]
+    return [*lines, "Wrong answers:", "", *_items(misses or ["none"]), ""]
+
+
+def _items(texts: Iterable[str]) -> Iterator[str]:
+    """Yield a list in Markdown, in lines of at most 120 characters."""
+    for text in texts:
+        yield from textwrap.wrap(f"* {text}", 120, subsequent_indent="  ")
 
 
 def report(chosen: list[Unit], args: argparse.Namespace) -> str:
@@ -140,7 +147,7 @@ def report(chosen: list[Unit], args: argparse.Namespace) -> str:
         "",
         f"Healthy devices of float16 and int8 accused: {len(accused)} of {number}.",
         "",
-        *(f"* {one}" for one in accused),
+        *_items(accused),
     ]
     parts = (
         ("The six kinds", args.count, faults.KINDS),
@@ -167,7 +174,7 @@ def held_out_report(schemes: list[str], args: argparse.Namespace) -> str:
         "",
         f"Healthy devices without the verdict match or precision: {len(accused)} of {number}.",
         "",
-        *(f"* {one}" for one in accused),
+        *_items(accused),
         "",
         "## Faults",
         "",

@@ -189,7 +189,7 @@ class Device:
         if array.dtype.kind == "i":
             limits = np.iinfo(array.dtype)
             array[...] = np.clip(
-                array.astype(np.int64) + off.astype(np.int64), limits.min + 1, limits.max
+                array.astype(np.int64) + off.astype(np.int64), limits.min, limits.max
             )
         else:
             array[...] = np.clip(array + off, array.min(), array.max())

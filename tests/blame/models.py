@@ -19,7 +19,7 @@ class Heads(nn.Module):
         self.label, self.left, self.right = (nn.Linear(12, 8) for _ in range(3))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        x = nn.functional.hardtanh(self.depth(self.stem(x)), 0, 6)
+        x = nn.functional.hardtanh(self.depth(self.stem(x)), 0.0, 6.0)
         x = nn.functional.avg_pool2d(x, 16).flatten(1)
         return torch.softmax(self.label(x), -1), self.left(x) - self.right(x)
 

@@ -12,13 +12,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import executorch_c
 from executorch_c import cli
 from executorch_c.blame.arithmetic import Allowance
 from executorch_c.blame.places import Place
 from executorch_c.blame.replay import Replay
 from executorch_c.devtools import blame
+from executorch_c.inspect.scales import scales_of_outputs
 from tests import exports
 from tests.blame.test_locating import recorded
+from tests.blame.units import LOWER
 
 MODEL = """
 import torch
@@ -363,3 +366,36 @@ def test_wrong_calls(pte: bytes, outputs: list[Any]) -> None:
                 progress=False,
                 **options,  # type: ignore[arg-type]
             )
+
+
+@pytest.mark.parametrize("classes", [1, 2, 4])
+def test_few_quantized_outputs(classes: int) -> None:
+    """Outputs too few to show their grid have a step, too: the program's own scale."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, classes)).eval()
+    samples = [torch.randn(1, 8) for _ in range(8)]
+    program = executorch_c.load(LOWER["xnnpack-int8"](net, samples).pte)
+    [output] = program.load_method("forward").execute([samples[0].numpy()])
+    [step] = scales_of_outputs(program, "forward")
+    assert step
+
+    def verdict(steps: int) -> str:
+        device = output.copy()
+        device[0, -1] += np.float32(steps * step)
+        return blame(
+            None, [samples[0].numpy()], program=program, device=[[device]], progress=False
+        ).fault
+
+    assert [verdict(steps) for steps in (0, 1, -1, 8)] == ["match", *["precision"] * 2, "device"]
+
+
+def test_a_node_that_leaves_is_named_where_the_outputs_do_not_show_it(
+    pte: bytes, outputs: list[Any]
+) -> None:
+    values: dict[str, Any] = {}
+    Replay(pte, [X.numpy()]).run(lambda place, array: values.setdefault(place.id, array.copy()))
+    first = next(iter(values))
+    run = {**values, first: values[first] + np.float32(0.01), "output_0": outputs[0]}
+    report = blame(None, [X.numpy()], program=pte, device=[run], progress=False)
+    assert report.fault == "match" and (report.first or "").startswith(f"{first} "), str(report)
+    assert report.suspects == (report.first,)
