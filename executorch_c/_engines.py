@@ -43,12 +43,22 @@ LIBRARIES = {
 """Namespaces of operators: the flow's name, and a sentence."""
 
 
+INTERPRETED = "interpreted on the CPU"
+
+
+def untimed(method: MethodInfo) -> Iterator[str]:
+    """Yield a sentence for each backend of a method whose times here are not those of a device."""
+    names = {use["id"] for use in method["delegates"] if use["engine"] == INTERPRETED}
+    for name in sorted(names):
+        yield f"{name} is {INTERPRETED}: its times are not those of a device"
+
+
 def hints(method: MethodInfo) -> Iterator[str]:
     """Yield a line for each engine of a method: what it is, and how the device differs."""
     engines = {use["id"]: use["engine"] for use in method["delegates"] if use["engine"]}
     for name, engine in sorted(engines.items()):
         about = DEVICES.get(name)
-        if about is None and engine == "interpreted on the CPU":
+        if about is None and engine == INTERPRETED:
             about = "the device's own arithmetic is not checked"
         yield f"{name}: {engine}; {about}" if about else f"{name}: {engine}"
     spaces = {operator["name"].partition("::")[0] for operator in method["operators"]}

@@ -25,11 +25,10 @@ from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._input_files import read_arrays
 from executorch_c._paths import write_bytes
 from executorch_c._render import text as _text
+from executorch_c.compare.limits import ROUNDING_DB
 from executorch_c.compare.policies import METRICS
 
 FOLDER = "__pte_snapshots__"
-ROUNDING_DB = 100.0
-"""Ratios in dB from which only rounding differs: larger ones are stored as this."""
 ALLOWED_DB, ALLOWED_SHARE, ALLOWED_RATIO = 0.5, 0.001, 0.05
 """Default allowance of a figure: in dB, of cosines and shares, and of others as a ratio."""
 SLOWER = 1.5

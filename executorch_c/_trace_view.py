@@ -73,7 +73,7 @@ def notes(trace: Trace) -> list[str]:
         text += ", times are means of a call"
     if trace.load_ns:
         text += f"; loading took {_text.seconds(trace.load_ns / 1e9)}"
-    sentences = [text]
+    sentences = [text, *trace.untimed]
     if trace.dropped_events or trace.dropped_values:
         sentences.append(
             f"{trace.dropped_events} events and the data of {trace.dropped_values} values did "

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, cast
 
 from executorch_c import _trace_lines, _trace_view
+from executorch_c._engines import untimed
 from executorch_c._names import visible
 from executorch_c._paths import writing
 from executorch_c._render import text as _text
@@ -206,6 +207,8 @@ class Trace(Report):
         """Start of loading the method, as time.monotonic_ns()."""
         self.load_ns = 0
         """Duration of loading, in nanoseconds."""
+        self.untimed: tuple[str, ...] = ()
+        """A sentence for each backend whose times here are not those of a device."""
         self.modules: dict[str, str] = {}
         """Modules of the model by id of an instruction or node, from `name_nodes`."""
         self.node_values: dict[str, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
@@ -216,6 +219,10 @@ class Trace(Report):
         # Not tuple(): CPython's leaks its items when it cannot grow.
         self.events = (*_events(rows),)
         self.load_start_ns, self.load_ns = method._load_start_ns, method._load_ns
+        methods = method._program.info()["methods"]
+        self.untimed = tuple(
+            t for one in methods if one["name"] == self.method for t in untimed(one)
+        )
 
     @property
     def runs(self) -> int:

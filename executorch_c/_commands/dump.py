@@ -17,7 +17,7 @@ the program may be missing.
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "dump", main, "print the instructions of a program", HELP
+        commands, "dump", main, "count the instructions of a program, or list them", HELP
     )
     _arguments.add_model(parser)
     _arguments.add_method(parser, "all")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
@@ -117,9 +118,9 @@ def show_open(program: Program, method: MethodInfo) -> None:
             ]
             print(f"  delegate {index}: {visible(row['id'])}")
             for name, fact in [*view.facts(index), *specs]:
-                print(f"    {visible(name)}: {visible(fact)}")
+                print(_text.wrapped(f"    {visible(name)}: {visible(fact)}"))
     for text in filter(None, missing.values()):
-        print("\n" + _text.wrapped(text))
+        print(_text.wrapped(f"  {text}"))
 
 
 def show_method(program: Program, method: MethodInfo) -> None:
@@ -263,7 +264,7 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps({**what, "methods": rows}, indent=2, default=str))
         return 0
     print(
-        f"{visible(args.model)}: {_text.plural(what['file_size'], 'byte')}, "
+        f"{visible(os.path.basename(args.model))}: {_text.plural(what['file_size'], 'byte')}, "
         f"{what['program_size']:,} in tables, "
         f"{_text.plural(len(what['segments']), 'segment')}"
     )

@@ -15,7 +15,7 @@ from executorch_c.trace import Trace
 
 HELP = """\
 Run a method and print where its time goes: the slowest instructions and nodes inside delegates, and
-totals by operator, module and delegate. An id is an instruction ("3") or a node ("d0.5": node 5 of
+totals by operator, module and delegate. An id is an instruction ("i3") or a node ("d0.5": node 5 of
 delegate 0). With --repeat, the times are means over the calls, with the median and the 90th
 percentile, after an untraced warm-up call. State (a KV cache) is reset after the warm-up, and kept
 between the other calls.

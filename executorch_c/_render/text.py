@@ -108,6 +108,7 @@ def table(
     indent: int = 2,
     width: int | None = None,
     optional: Sequence[str] = (),
+    whole: Sequence[str] = (),
 ) -> str:
     """Return rows in aligned columns, with numbers right-aligned and without empty columns.
 
@@ -115,6 +116,7 @@ def table(
         width: Maximum line width: columns in `optional` are omitted in this order, then
             the widest text cells are truncated in the middle. Default: unlimited.
         optional: Names of `head`.
+        whole: Columns that are truncated only if there is no room without `optional`.
     """
     body = [list(row) for row in rows]
     cells = [list(head)] if head else []
@@ -124,7 +126,8 @@ def table(
     draw = _draw.get()
     room = width if draw is None else terminal_width()
     left_out = [head.index(name) for name in optional if name in head]
-    widths = _widths(cells, bool(head), None if room is None else room - indent, left_out)
+    kept = {head.index(name) for name in whole if name in head}
+    widths = _widths(cells, bool(head), None if room is None else room - indent, left_out, kept)
     numbers = {c for c in widths if body and all(isinstance(row[c], int) for row in body)}
     lines = [[_aligned(row[c], size, c in numbers) for c, size in widths.items()] for row in cells]
     if draw is not None and widths:
@@ -133,7 +136,11 @@ def table(
 
 
 def _widths(
-    cells: Sequence[Sequence[str]], has_head: bool, room: int | None, left_out: list[int]
+    cells: Sequence[Sequence[str]],
+    has_head: bool,
+    room: int | None,
+    left_out: list[int],
+    whole: set[int],
 ) -> dict[int, int]:
     """Return the widths of the columns that are shown: those with text, in `room` characters."""
     body = cells[1:] if has_head else cells
@@ -146,10 +153,10 @@ def _widths(
     if room is None:
         return widths
     fixed = {c for c in widths if _is_numeric(row[c] for row in body)}
-    fitted = _fit(widths, fixed, room, READABLE_CELL)
+    fitted = _fit(widths, fixed | whole, room, READABLE_CELL)
     while _span(fitted) > room and left_out:
         widths.pop(left_out.pop(0), None)
-        fitted = _fit(widths, fixed, room, READABLE_CELL)
+        fitted = _fit(widths, fixed | whole, room, READABLE_CELL)
     return _fit(fitted, fixed, room, MIN_CELL)
 
 

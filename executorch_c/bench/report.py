@@ -139,6 +139,8 @@ class BenchReport(JudgedReport[Measured]):
     min_time: float
     allowed: float | None = None
     """Largest accepted share by which a row is slower; None: none is judged."""
+    notes: tuple[str, ...] = ()
+    """A sentence for each backend whose times here are not those of a device."""
 
     ROWS: ClassVar[str] = "rows"
 
@@ -209,7 +211,8 @@ class BenchReport(JudgedReport[Measured]):
         return _text.table(self._cells(), HEAD, indent=0, width=_text.width(), optional=OPTIONAL)
 
     def __str__(self) -> str:
-        return "\n".join([_text.wrapped(self.summary()), self.table()])
+        notes = map(_text.wrapped, self.notes)
+        return "\n".join([_text.wrapped(self.summary()), self.table(), *notes])
 
     def __repr__(self) -> str:
         return f"<executorch_c.devtools.BenchReport: {self.summary()}>"

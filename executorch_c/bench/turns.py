@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from executorch_c._core import Error
+from executorch_c._engines import untimed
+from executorch_c._programs import opened
 from executorch_c._render import text as _text
 from executorch_c.bench.child import Child, Failed
 from executorch_c.bench.engines import ENGINES, Engine, Task, rival_of
@@ -80,7 +83,19 @@ def bench(
     with Progress("bench", progress) as shown:
         for count in counts:
             rows += _measured(entries, count, min_time, concurrency, shown)
-    return BenchReport(tuple(rows), min_time)
+    return BenchReport(tuple(rows), min_time, notes=_notes(paths, data, method))
+
+
+def _notes(paths: Sequence[FilePath], data: Sequence[FilePath], method: str) -> tuple[str, ...]:
+    """Return a sentence for each backend whose times are not those of a device."""
+    found = dict[str, None]()
+    for path in paths:
+        try:
+            methods = opened(os.fspath(path), [*data] or None).program.info()["methods"]
+        except (Error, OSError):  # a row of the report
+            continue
+        found |= {text: None for one in methods if one["name"] == method for text in untimed(one)}
+    return tuple(found)
 
 
 def _entries(

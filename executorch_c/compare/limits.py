@@ -16,6 +16,10 @@ EPSILON = {
 }
 """Machine epsilon by dtype; integers have none."""
 
+ROUNDING_DB = 100.0
+"""Ratio in dB from which only rounding differs: larger ones are equal for snapshots and
+baselines."""
+
 # ---- two arrays -------------------------------------------------------------------------------
 
 ASSERT_CLOSE = {

@@ -51,7 +51,13 @@ class Dump(str, Report):
         """Return size, methods, inputs, outputs, planned memory, and the numbers of instructions
         and nodes of the `top` most frequent operators as text; default: of all."""
         methods = self._whole["method_structures"]
-        return "\n\n".join([self.summary(), *(_overview(method, top) for method in methods)])
+        values = [method for method in methods if not any(method["chains"])]
+        parts = [_overview(method, top) for method in methods if any(method["chains"])]
+        if values:
+            rows = [[visible(one["name"]), _returned(one)] for one in values]
+            table = _text.table(rows, ("method", "value"), width=_text.width())
+            parts.append(f"methods that return constants\n{table}")
+        return "\n\n".join([self.summary(), *parts])
 
     def problems(self) -> list[str]:
         """Return a sentence for each missing operator and backend."""
@@ -174,6 +180,15 @@ def _overview(method: dict[str, Any], top: int | None) -> str:
         title = f"d{index} {delegate['id']}: {', '.join([payload, *listed])}"
         lines.append(_text.wrapped("  " + visible(title)))
     return "\n".join(lines)
+
+
+def _returned(method: dict[str, Any]) -> str:
+    """Return the outputs of a method without instructions: "128", or the types of tensors."""
+    values = [method["values"][index] for index in method["outputs"]]
+    return ", ".join(
+        _type(one) if one["kind"] == "Tensor" else _text.shortened(repr(one["value"]), 60)
+        for one in values
+    )
 
 
 def _type(value: dict[str, Any]) -> str:

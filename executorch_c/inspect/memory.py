@@ -121,6 +121,10 @@ class MemoryPlan(Report):
     """Operators and backends in order."""
     places: tuple[str, ...] = ()
     """Their places, as in other reports: "instruction 3"."""
+    weights: int = 0
+    """Bytes of constants and of named data, which are in no arena."""
+    delegates: int = 0
+    """Number of delegates, which allocate memory of their own."""
 
     @property
     def nbytes(self) -> int:
@@ -172,6 +176,12 @@ class MemoryPlan(Report):
                 f"{arena.peak:,} live (at {self._when(arena.peak_at)}), "
                 f"{arena.waste:,} unused{share}"
             )
+        outside = [f"{_text.size(self.weights)} of weights in the file"] if self.weights else []
+        if self.delegates:
+            verb = "allocates" if self.delegates == 1 else "allocate"
+            outside.append(f"what {_text.plural(self.delegates, 'delegate')} {verb}")
+        if outside:
+            notes.append(f"not in the plan: {', '.join(outside)}")
         return notes
 
     def _when(self, time: int) -> str:
@@ -518,7 +528,18 @@ def memory_plan(
         arenas.append(Arena(index, nbytes, max(live), live.index(max(live)) + START))
     titles = tuple(step.title for step in view.steps)
     places = tuple(step.place() for step in view.steps)
-    plan = MemoryPlan(method, tuple(arenas), tuple(allocations), titles, places)
+    info = source.program.info()
+    (about,) = (one for one in info["methods"] if one["name"] == method)
+    weights = about["constant_bytes"] + sum(one["size"] for one in info["named_data"])
+    plan = MemoryPlan(
+        method,
+        tuple(arenas),
+        tuple(allocations),
+        titles,
+        places,
+        weights,
+        len(view.structure["delegates"]),
+    )
     plan.set_origins(program=source.origin)
     draw_on(plan, source, method, etrecord=etrecord)
     return plan

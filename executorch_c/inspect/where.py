@@ -69,6 +69,7 @@ class Where:
 
 
 def id_of(text: str) -> str:
-    """Return the id of a place in words or as an id; another text as it is."""
-    found = Where.parse(text)
-    return text if found is None else found.id
+    """Return the id of a place in words or as an id, and both ids of a pair of places of two
+    programs ("d0.0 / d0.1"); another text as it is."""
+    found = [Where.parse(part) for part in text.split(" / ")]
+    return " / ".join(one.id for one in found if one) if all(found) else text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from executorch_c._render import text as _text
+from executorch_c.compare.limits import ROUNDING_DB
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,12 @@ class Figure:
     is_relative: bool = False
     least: float = 0.0
     """Absolute change from which a relative one counts."""
+    most: float = math.inf
+    """Value from which all are equal."""
 
     def is_worse(self, old: float, new: float, allowance: float) -> bool:
         """Return True if a figure is worse than an old one by more than the allowance."""
+        old, new = min(old, self.most), min(new, self.most)
         change = old - new if self.worse == "less" else new - old
         return change > max(allowance * abs(old) if self.is_relative else allowance, self.least)
 
@@ -50,7 +55,7 @@ def _ms(value: float) -> str:
 
 
 FIGURES = (
-    Figure("sqnr_db", "SQNR dB", "dB", _db, "less", 1.0),
+    Figure("sqnr_db", "SQNR dB", "dB", _db, "less", 1.0, most=ROUNDING_DB),
     Figure("power", "power", "share", percent),
     Figure("size_bytes", "size", "bytes", lambda n: _text.size(int(n)), "more", 0.01, True),
     Figure("delegated", "delegated", "share", percent, "less", 0.001),

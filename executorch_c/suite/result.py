@@ -190,7 +190,9 @@ class SuiteResult(JudgedReport[CheckRow]):
     def table(self) -> str:
         """Return a row for each check as text."""
         optional = ("worse", *OPTIONAL)
-        return _text.table(self.cells(), self.head(), width=_text.width(), optional=optional)
+        return _text.table(
+            self.cells(), self.head(), width=_text.width(), optional=optional, whole=("check",)
+        )
 
     def __str__(self) -> str:
         return "\n".join([self.summary(), self.table(), *map(_text.wrapped, self.problems())])

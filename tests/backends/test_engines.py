@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from executorch_c import Runtime, _engines, _extras, cli
+from executorch_c.bench import turns
 from executorch_c.check import facts
 from tests.single_op import Out, SingleOps
 
@@ -78,3 +79,24 @@ def test_an_unknown_interpreter_has_a_general_hint() -> None:
     assert list(_engines.hints(method)) == [
         "Other: interpreted on the CPU; the device's own arithmetic is not checked"
     ]
+
+
+def test_times_of_an_interpreter_are_not_those_of_a_device(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = HERE / PROGRAMS["VulkanBackend"]
+    said = "VulkanBackend is interpreted on the CPU: its times are not those of a device"
+    assert cli.main(["trace", str(path)]) == 0
+    assert said in capsys.readouterr().out
+    program = Runtime.get().load_program(path)
+    (method,) = program.info()["methods"]
+    method["delegates"][0]["engine"] = "XNNPACK 2024-11-08"
+    assert list(_engines.untimed(method)) == []
+    assert turns._notes([path, path], [], "forward") == (said,)
+    assert turns._notes([tmp_path / "none.pte"], [], "forward") == ()
+
+
+def test_info_fits_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in PROGRAMS.values():
+        assert cli.main(["info", str(HERE / name)]) == 0
+        assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines())

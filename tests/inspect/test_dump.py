@@ -11,6 +11,7 @@ import executorch_c
 from executorch_c import Runtime, cli
 from executorch_c.devtools import dump
 from tests.inspect.seen_programs import MAKERS, opened, pte_of
+from tests.plans import Plan, build
 
 
 def lines(name: str) -> list[str]:
@@ -163,6 +164,21 @@ def test_the_overview_counts_instructions_and_nodes() -> None:
     nodes = [node["name"] for node in whole["delegates"][0]["inside"]["nodes"]]
     [line] = [" ".join(row) for row in rows if row[:1] == ["d0"]]
     assert all(f"{nodes.count(name)} {name}" in line for name in nodes)
+
+
+def test_methods_that_return_constants_are_one_table() -> None:
+    plans = [Plan("forward"), Plan("max_seq_len"), Plan("names")]
+    x, y = plans[0].input((2,)), plans[0].output((2,))
+    plans[0].call("aten::neg.out", x, y)
+    plans[1].take(128)
+    plans[2].take("a", 0.5)
+    lines = dump(build(*plans)).overview().splitlines()
+    assert [line.split() for line in lines[-4:-2]] == [
+        ["methods", "that", "return", "constants"],
+        ["method", "value"],
+    ]
+    assert lines[-2].split() == ["max_seq_len", "128"] and lines[-1].split()[0] == "names"
+    assert lines[-1].endswith("'a', 0.5")
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -272,3 +272,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["memory", str(file), "--method", "decode"]) == 0
     assert "method 'decode'" in capsys.readouterr().out
     assert cli.main(["memory", str(file), "--method", "other"]) == 1
+
+
+def test_what_is_not_in_the_plan_is_named() -> None:
+    plan = plan_of("cnn_xnnpack")
+    info = opened("cnn_xnnpack").info()
+    (method,) = info["methods"]
+    assert plan.delegates == len(method["delegates"]) == 2
+    assert plan.weights == method["constant_bytes"] + sum(n["size"] for n in info["named_data"]) > 0
+    assert "not in the plan: " in plan.text() and "what 2 delegates allocate" in plan.text()

@@ -29,3 +29,9 @@ def test_other_texts_are_no_places(text: str) -> None:
 def test_places_of_loops() -> None:
     place = Where.parse("d0.3:1@2")
     assert place == Where(None, 0, 3, result=1, times=2) and place.id == "d0.3:1@2"
+
+
+def test_pairs_of_places_of_two_programs() -> None:
+    assert id_of("delegate 0, node 0 / delegate 0, node 12") == "d0.0 / d0.12"
+    assert id_of("delegate 1, node 0, result 1 / instruction 2") == "d1.0:1 / i2"
+    assert id_of("aten::mul.out / instruction 2") == "aten::mul.out / instruction 2"

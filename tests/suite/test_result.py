@@ -127,3 +127,22 @@ def test_unknown_allowance() -> None:
         run.against(result(row()), result(row()), {"sqnrr": 1.0})
     with pytest.raises(ValueError, match="'ms' is -1"):
         run.against(result(row()), result(row()), {"ms": -1.0})
+
+
+def test_rounding_is_not_worse_than_the_baseline() -> None:
+    """Of programs in floats, the ratio is that of rounding, which weights and processors change."""
+
+    def worse(was: float, now: float) -> bool:
+        old, new = (result(row(sqnr_db=value)) for value in (was, now))
+        return bool(run.against(new, old).worse)
+
+    assert not worse(142.0, 128.0) and not worse(math.inf, 120.0)
+    assert worse(142.0, 98.0) and worse(40.0, 38.9) and not worse(40.0, 39.1)
+
+
+def test_names_of_checks_are_whole_in_a_narrow_table() -> None:
+    names = [f"conv_{kind}:xnnpack-int8" for kind in ("depthwise", "hardswish")]
+    rows = [row(name, sqnr_db=31.2, power=0.5, size_bytes=9999, delegated=0.5) for name in names]
+    lines = result(*rows).table().splitlines()
+    assert [line.split()[0] for line in lines[1:]] == names
+    assert all(len(line) <= 80 for line in lines)
