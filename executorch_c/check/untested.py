@@ -179,10 +179,10 @@ def _rows(weights: Mapping[str, Slices], embeddings: Set[str]) -> Iterator[str]:
             continue
         title = _titled(name, untested, weights)
         if not embeddings.isdisjoint((name, f"{title}.weight")):
-            yield f"rows {ranges(untested)} of {title.removesuffix('.weight')} never read"
+            yield f"{_things('row', untested)} of {title.removesuffix('.weight')} never read"
             continue
-        thing = "rows" if title == name and len(one.shape) == 2 else "channels"
-        yield f"{thing} {ranges(untested)} of {title} change no output"
+        thing = "row" if title == name and len(one.shape) == 2 else "channel"
+        yield f"{_things(thing, untested)} of {title} {_change(untested)} no output"
 
 
 def _columns(weights: Mapping[str, Slices]) -> Iterator[str]:
@@ -192,8 +192,18 @@ def _columns(weights: Mapping[str, Slices]) -> Iterator[str]:
     for name, one in weights.items():
         untested = one.untested_columns
         if untested.any() and one.is_measured and untested.tobytes() not in known:
-            thing = "columns" if len(one.shape) == 2 else "input channels"
-            yield f"{thing} {ranges(np.flatnonzero(untested).tolist())} of {name} change no output"
+            thing = "column" if len(one.shape) == 2 else "input channel"
+            indices = np.flatnonzero(untested).tolist()
+            yield f"{_things(thing, indices)} of {name} {_change(indices)} no output"
+
+
+def _things(noun: str, indices: list[int]) -> str:
+    """Return "channel 3", "channels 3, 5-7"."""
+    return f"{noun}{'' if len(indices) == 1 else 's'} {ranges(indices)}"
+
+
+def _change(indices: list[int]) -> str:
+    return "changes" if len(indices) == 1 else "change"
 
 
 def _titled(name: str, untested: list[int], weights: Mapping[str, Slices]) -> str:

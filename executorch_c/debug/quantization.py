@@ -176,7 +176,7 @@ class QuantizationReport(ErrorReport):
         if not self.worst_case:
             return ""
         count = _text.plural(len(self.cases), "case")
-        return f" (mean of {count}; worst {_decibel(self.worst_db)} dB, {self.worst_case})"
+        return f" (mean of {count}; worst {_decibel(self.worst_db)} dB, case {self.worst_case})"
 
     def advice(self) -> str:
         """Return which layer to keep in float, and what that gains."""

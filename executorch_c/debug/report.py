@@ -196,7 +196,7 @@ PLACE = (
     Column("shape", lambda row: _text.shape(row.shape)),
 )
 """Place and operator of a node."""
-OPTIONAL = ("source", "shape", "accumulated")
+OPTIONAL = ("source", "shape", "accumulated", "worst case")
 """Columns that narrow tables omit."""
 
 
@@ -331,7 +331,7 @@ class ErrorReport(DrawsNodes, JudgedReport[NodeError]):
         counts = f": {wrong:,} differ" if any(case.verdict for case in self.cases) else ""
         return (
             f"{_text.plural(len(self.cases), 'case')}{counts}; the nodes are those of the worst, "
-            f"{worst.name}, with a relative error of {worst.error:.1e}"
+            f"case {worst.name}, with a relative error of {worst.error:.1e}"
         )
 
     def finding(self) -> str:
@@ -437,7 +437,13 @@ class ErrorReport(DrawsNodes, JudgedReport[NodeError]):
         lines = []
         if rows:
             lines.append(
-                _text.table(self.cells(rows), self.head(), width=_text.width(), optional=OPTIONAL)
+                _text.table(
+                    self.cells(rows),
+                    self.head(),
+                    width=_text.width(),
+                    optional=OPTIONAL,
+                    whole=("module",),
+                )
             )
         if len(rows) < len(self.rows):
             lines.append(f"  ({len(rows)} of {len(self.rows):,} {self.SOME})")

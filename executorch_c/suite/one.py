@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import shlex
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 TIMED_SECONDS = 0.2
 """Time of the calls of which the fastest counts."""
+MADE_KINDS = ("random", "edge")
+"""Cases whose inputs are made up."""
+FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)\n(.*)')
+"""A frame of a traceback in a message."""
 MAX_PROBLEMS = 8
 """Maximum number of sentences of a row."""
 
@@ -36,7 +42,7 @@ def run_check(task: CheckTask) -> dict[str, Any]:
         source = {"flow": task.flow} if task.program is None else {"program": task.program}
         options |= {**source, **task.options, "progress": False}
         result = testing.check_model(model, example, **options)
-        row = _row(result)
+        row = _row(result, task)
         if task.page is not None and not result.ok:
             result.to_html(task.page, task.name)
             row["page"] = task.page
@@ -47,7 +53,7 @@ def run_check(task: CheckTask) -> dict[str, Any]:
 
 def error_row(error: BaseException) -> dict[str, Any]:
     """Return the row of a check that raised."""
-    text = " ".join(str(error).split())
+    text = _first_paragraph(str(error))
     return {
         "verdict": "error",
         "about": f"{type(error).__name__}: {text}" if text else type(error).__name__,
@@ -55,12 +61,37 @@ def error_row(error: BaseException) -> dict[str, Any]:
     }
 
 
-def _row(result: CheckResult) -> dict[str, Any]:
+def _first_paragraph(text: str) -> str:
+    """Return the first paragraph of a message, and the line of the user's code that it names:
+    torch.export's have pages of advice between them."""
+    first, *rest = re.split(r"\n\s*\n", text.strip())
+    places = [place for place in FRAME.findall("\n".join(rest)) if "site-packages" not in place[0]]
+    line = ""
+    if places:
+        path, number, function, code = places[-1]
+        line = f" ({os.path.basename(path)}:{number}, {function}: {code.strip()})"
+    return " ".join(first.split()) + line
+
+
+def _next(result: CheckResult, task: CheckTask) -> list[str]:
+    """Return the command that finds the first divergence; none if the program is right here."""
+    if not result.hint() or result.verdict != "differ" or all(case.ok_here for case in result):
+        return []
+    make = os.path.relpath(task.make, task.folder) if os.path.isabs(task.make) else task.make
+    words = ["executorch-c", "explain"]
+    if task.program is None:
+        words += [make, "--flow", task.flow or "portable"]
+    else:
+        words += [os.path.relpath(task.program, task.folder), "--model", make]
+    return [f"next: {shlex.join(words)}"]
+
+
+def _row(result: CheckResult, task: CheckTask) -> dict[str, Any]:
     """Return verdict and figures of a check."""
     row: dict[str, Any] = {
         "verdict": result.verdict,
         "about": result.summary(),
-        "problems": result.problems()[:MAX_PROBLEMS] if not result.ok else [],
+        "problems": _problems(result, task) if not result.ok else [],
         "sqnr_db": _worst_sqnr(result),
         "power": result.power.share,
     }
@@ -72,10 +103,20 @@ def _row(result: CheckResult) -> dict[str, Any]:
     return row
 
 
+def _problems(result: CheckResult, task: CheckTask) -> list[str]:
+    """Return the first sentences about a check, and the next command."""
+    command = _next(result, task)
+    return [*result.remarks(hint=not command)[:MAX_PROBLEMS], *command]
+
+
 def _worst_sqnr(result: CheckResult) -> float | None:
-    """Return the least ratio of all outputs in all cases: of quantised programs against the float
-    model, of others against eager."""
-    comparisons = [one.comparison if one.to_float is None else one.to_float for one in result]
+    """Return the least ratio of all outputs: of quantised programs against the float model in the
+    cases of given inputs (random ones leave the ranges of calibration, and hide what given ones
+    lose), of others against eager in all cases."""
+    given = [one for one in result if one.to_float is not None and one.kind not in MADE_KINDS]
+    comparisons = [
+        one.comparison if one.to_float is None else one.to_float for one in given or result
+    ]
     ratios = [
         output.metrics.snr_db
         for comparison in comparisons

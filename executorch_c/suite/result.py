@@ -46,8 +46,9 @@ class CheckRow:
     problems: tuple[str, ...] = ()
     """The first sentences about errors."""
     sqnr_db: float | None = None
-    """Least signal-to-noise ratio of all outputs in all cases, in dB: of a quantised flow against
-    the float model, of others against eager. None without outputs of floats."""
+    """Least signal-to-noise ratio of all outputs, in dB: of a quantised flow against the float
+    model, on the example and given inputs; of others against eager, in all cases. None without
+    outputs of floats."""
     power: float | None = None
     """Share of the weights of which an error of 1 % would have been found."""
     size_bytes: int | None = None
@@ -144,11 +145,16 @@ class SuiteResult(JudgedReport[CheckRow]):
         """Rows that do not match, or got worse."""
         return tuple(row for row in self if row.verdict != "match" or row.name in self.worse)
 
+    def state(self, row: CheckRow) -> str:
+        """Return the verdict of a row; "worse" if it matches, and something got worse."""
+        return "worse" if row.verdict == "match" and row.name in self.worse else row.verdict
+
     def why(self, row: CheckRow) -> str:
         """Return why a row is a failure, in a sentence; empty if it is none."""
         parts = [row.about] if row.verdict != "match" else []
         if row.name in self.worse:
-            parts.append("worse: " + ", ".join(self.worse[row.name]))
+            said = "" if self.state(row) == "worse" else "worse: "
+            parts.append(said + ", ".join(self.worse[row.name]))
         return "; ".join(parts)
 
     def summary(self) -> str:
@@ -167,7 +173,7 @@ class SuiteResult(JudgedReport[CheckRow]):
         """Return a sentence for each failure, and notes."""
         lines = []
         for row in self.failures:
-            lines.append(f"{row.name}: {row.verdict}: {self.why(row)}")
+            lines.append(f"{row.name}: {self.state(row)}: {self.why(row)}")
             lines += [f"{row.name}: {one}" for one in row.problems]
         lines += _notes(self.new, "not in the baseline")
         return lines + _notes(self.gone, "in the baseline only")

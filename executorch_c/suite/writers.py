@@ -67,7 +67,7 @@ def junit(result: SuiteResult) -> str:
                 ElementTree.SubElement(properties, "property", about)
         if row in result.failures:
             kind = "error" if row.verdict == "error" else "failure"
-            about = {"type": row.verdict, "message": _xml(result.why(row))}
+            about = {"type": result.state(row), "message": _xml(result.why(row))}
             ElementTree.SubElement(case, kind, about).text = _xml(_details(result, row))
     for name in result.unfinished:
         model, _, flow = name.rpartition(":")
@@ -107,7 +107,7 @@ def gitlab(result: SuiteResult) -> str:
     issues = [
         {
             "description": f"{row.name}: {result.why(row)}",
-            "check_name": f"executorch-c check-all: {row.verdict}",
+            "check_name": f"executorch-c check-all: {result.state(row)}",
             "fingerprint": hashlib.sha256(f"{result.title}\0{row.name}".encode()).hexdigest(),
             "severity": severities.get(row.verdict, "major"),
             "location": {"path": result.title, "lines": {"begin": row.line or 1}},
@@ -130,7 +130,7 @@ def github(result: SuiteResult) -> str:
     for row in result.failures:
         level = "warning" if row.verdict == "inconclusive" else "error"
         place = f"file={_escaped(result.title, ',:')},line={row.line or 1}"
-        title = _escaped(f"{row.name}: {row.verdict}", ",:")
+        title = _escaped(f"{row.name}: {result.state(row)}", ",:")
         lines.append(f"::{level} {place},title={title}::{_escaped(_details(result, row))}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -77,7 +77,7 @@ def test_compare_has_the_nodes_of_the_worst_case(right: bytes, wrong: bytes) -> 
     assert [case.verdict for case in report.cases] == ["match", "differ", "differ"]
     assert report.verdict == "differ" and report.title.endswith("case 1")
     assert report.first is not None and "clamp" in report.first.name
-    assert "3 cases: 2 differ; the nodes are those of the worst, 1" in str(report)
+    assert "3 cases: 2 differ; the nodes are those of the worst, case 1" in str(report)
     assert compare_programs(right, wrong, CALLS[0]).verdict == "match"
     assert compare_programs(right, right, iter(CALLS)).verdict == "match"
     rows = json.loads(report.to_json())["cases"]
@@ -99,7 +99,7 @@ def test_explain_takes_the_worst_case(room: Path, wrong: bytes) -> None:
     assert [case.name for case in report.cases] == ["a.npz", "b.npz", "c.npz"]
     assert report.verdict == "differ" and report.first is not None
     assert "clamp" in report.first.name or "minimum" in report.first.name
-    assert "3 cases; the nodes are those of the worst, b.npz" in str(report)
+    assert "3 cases; the nodes are those of the worst, case b.npz" in str(report)
     assert explain(Net().eval(), CALLS[0], program=wrong).verdict == "match"
 
 
@@ -123,7 +123,7 @@ def test_integers_that_differ_are_the_worst() -> None:
     calls = [(torch.full((2, 4), value),) for value in (0.1, 0.97, 30.0)]
     program = export(Positive(0.95).eval(), X)
     report = explain(Positive(1.0).eval(), iter(calls), program=program)
-    assert "the nodes are those of the worst, 1" in str(report) and report.verdict == "differ"
+    assert "the nodes are those of the worst, case 1" in str(report) and report.verdict == "differ"
 
 
 def test_a_wrong_file_of_a_set_is_named_first(room: Path, wrong: bytes) -> None:
@@ -134,7 +134,7 @@ def test_a_wrong_file_of_a_set_is_named_first(room: Path, wrong: bytes) -> None:
 
 def test_commands(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["compare", "right.pte", "wrong.pte", "--inputs", "inputs"]) == 3
-    assert "the worst, b.npz" in capsys.readouterr().out
+    assert "the worst, case b.npz" in capsys.readouterr().out
     args = ["explain", "wrong.pte", "--model", "model.py:make", "--inputs", "inputs"]
     assert cli.main(args) == 3
     assert "the worst, b.npz" in capsys.readouterr().out
@@ -162,5 +162,7 @@ def test_quantization_error_has_mean_and_worst(integers: bytes) -> None:
     noise = np.mean([10 ** (-one / 10) for one in whole])
     assert report.whole_db == pytest.approx(-10 * np.log10(noise))
     assert report.worst_db == min(whole) and len(report.cases) == 3
-    assert f"(mean of 3 cases; worst {min(whole):.1f} dB, {np.argmin(whole)})" in report.summary()
+    assert (
+        f"(mean of 3 cases; worst {min(whole):.1f} dB, case {np.argmin(whole)})" in report.summary()
+    )
     assert "worst dB" in str(report) and json.loads(report.to_json())["worst_case"] in "012"

@@ -316,7 +316,7 @@ def test_columns_that_change_no_output_are_named() -> None:
     measurement = measured("padded")
     lines = sensitivity._power(measurement, ["x"], ()).untested
     assert lines[:2] == (
-        "input channels 2 of conv.weight change no output",
+        "input channel 2 of conv.weight changes no output",
         "columns 5..8 of last.weight change no output",
     )
     columns = np.zeros((6, 9), bool)
@@ -332,7 +332,7 @@ def test_columns_that_multiply_dead_channels_have_no_sentence() -> None:
     net[0].bias.data[3] = -1000.0
     result = check_model(net, (torch.randn(3, 8),), engines=("here",), progress=False).power
     assert [line for line in result.untested if "no output" in line] == [
-        "channels 3 of 0 change no output"
+        "channel 3 of 0 changes no output"
     ]
 
 

@@ -24,7 +24,7 @@ from executorch_c.testing import CheckResult, check_model
 
 IDLE = (
     "rows 12..29 of emb never read",
-    "channels 5 of first change no output",
+    "channel 5 of first changes no output",
     "columns 5, 30..31 of last.weight change no output",
 )
 

@@ -7,6 +7,7 @@ import sys
 import time
 from concurrent.futures import Executor, Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,7 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from executorch_c import cli
-from executorch_c.suite import worker
+from executorch_c.suite import one, worker
 from executorch_c.suite.result import CheckRow, SuiteInterrupt, SuiteResult, read
 from executorch_c.testing import check_all
 from tests.python import digits
@@ -119,6 +120,44 @@ def test_figures(result: SuiteResult) -> None:
     assert net.sqnr_db > 100 and net.delegated == 1 and net.power > 0.5
     assert net.size_bytes > 1000 and 0 < net.call_ms < 1000
     assert wrong.sqnr_db < 20 and wrong.size_bytes == digits.DIGITS.stat().st_size
+    assert wrong.problems[-1] == "next: executorch-c explain digits.pte --model nets.py:other"
+
+
+def test_the_first_paragraph_and_the_users_line_of_an_error() -> None:
+    text = """Could not guard on Eq(u0, 1).
+
+Caused by: torch. For more information, run with TORCH_LOGS
+
+The following call raised this error:
+  File "/site-packages/torch/a.py", line 3, in f
+    g()
+  File "/home/me/zoo.py", line 70, in forward
+    if x.sum() > 0:
+
+To fix"""
+    assert one.error_row(ValueError(text))["about"] == (
+        "ValueError: Could not guard on Eq(u0, 1). (zoo.py:70, forward: if x.sum() > 0:)"
+    )
+    assert one.error_row(ValueError("one\nline"))["about"] == "ValueError: one line"
+    assert one.error_row(ValueError())["about"] == "ValueError"
+
+
+def test_the_ratio_of_a_quantised_program_is_that_of_given_inputs() -> None:
+    """Random inputs leave the ranges of calibration: what they lose hides a layer that got worse
+    on data."""
+
+    def case(kind: str, db: float | None, plain: float = 140.0) -> Any:
+        def compared(ratio: float) -> Any:
+            return SimpleNamespace(outputs=[SimpleNamespace(metrics=SimpleNamespace(snr_db=ratio))])
+
+        to_float = None if db is None else compared(db)
+        return SimpleNamespace(kind=kind, comparison=compared(plain), to_float=to_float)
+
+    given = [case("example", 31.0), case("real", 29.0)]
+    made = [case("random", 8.0), case("edge", 5.0)]
+    assert one._worst_sqnr([*given, *made]) == 29.0
+    assert one._worst_sqnr(made) == 5.0
+    assert one._worst_sqnr([case("example", None), case("random", None, 120.0)]) == 120.0
 
 
 def test_pages(result: SuiteResult, folder: Path) -> None:

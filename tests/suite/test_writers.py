@@ -35,7 +35,7 @@ def test_junit(mixed) -> None:
     assert figures["size_bytes"] == "10000" and figures["sqnr_db"] == "40"
     assert "size_bytes" not in {one.get("name") for one in suite[2][0]}
     assert suite[1][1].text == HOSTILE.replace("\x00", "\\x00") + "\nfirst\nsecond"
-    assert suite[4][1].get("message") == "worse: ms 9, was 1"
+    assert suite[4][1].get("message") == "ms 9, was 1" and suite[4][1].get("type") == "worse"
 
 
 def test_markdown(mixed) -> None:
@@ -60,6 +60,7 @@ def test_github(mixed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[0].startswith(
         "::error file=ci/checks.toml,line=4,title=bad%3Anative%3A differ::100 %25 wrong,%0Aat"
     )
+    assert lines[3].endswith("title=slow%3Anative%3A worse::ms 9, was 1")
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (tmp_path / "summary.md").write_text("before\n")
