@@ -198,8 +198,17 @@ def shard_of(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
-def part(tasks: Sequence[CheckTask], shard: tuple[int, int]) -> list[CheckTask]:
-    """Return each n-th check, from the i-th: flows of a model, which take similar times, go to
-    different parts."""
+def names_of_part(names: Sequence[str], shard: tuple[int, int]) -> set[str]:
+    """Return each n-th name, from the i-th, of the names in the order of their flows: checks by one
+    flow take similar times, and each part has as many of them."""
+    flows = dict.fromkeys(name.rpartition(":")[2] for name in names)
+    ranks = {flow: rank for rank, flow in enumerate(flows)}
+    ordered = sorted(names, key=lambda name: ranks[name.rpartition(":")[2]])
     number, count = shard
-    return list(tasks[number - 1 :: count])
+    return set(ordered[number - 1 :: count])
+
+
+def part(tasks: Sequence[CheckTask], shard: tuple[int, int]) -> list[CheckTask]:
+    """Return the checks of a part, in their order."""
+    names = names_of_part([task.name for task in tasks], shard)
+    return [task for task in tasks if task.name in names]

@@ -14,6 +14,7 @@ from executorch_c._paths import read_bytes
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.report import JudgedReport, host, versions
+from executorch_c.suite import checks
 from executorch_c.suite.baseline import RANKS
 from executorch_c.suite.figures import FIGURES
 
@@ -135,8 +136,8 @@ class SuiteResult(JudgedReport[CheckRow]):
         """Names of the checks of an interrupted run (of its part) that have no row."""
         names = self.names
         if self.shard:
-            number, count = map(int, self.shard.split("/"))
-            names = names[number - 1 :: count]
+            kept = checks.names_of_part(names, checks.shard_of(self.shard))
+            names = tuple(name for name in names if name in kept)
         done = {row.name for row in self.rows}
         return tuple(name for name in names if self.interrupted and name not in done)
 

@@ -137,7 +137,7 @@ def test_commands(room: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "the worst, case b.npz" in capsys.readouterr().out
     args = ["explain", "wrong.pte", "--model", "model.py:make", "--inputs", "inputs"]
     assert cli.main(args) == 3
-    assert "the worst, b.npz" in capsys.readouterr().out
+    assert "the worst, case b.npz" in capsys.readouterr().out
     assert cli.main([*args, "--max-cases", "1"]) == 0
     assert "the first 1 of 3 cases of inputs" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["compare", "right.pte", "right.pte"]) == 0

@@ -13,8 +13,9 @@ from executorch_c import cli
 from executorch_c.devtools import Graph, compare_graphs
 from executorch_c.inspect.diagram import changes
 from tests.inspect.page_graphs import node
+from tests.inspect.seen_programs import opened, pte_of
 from tests.inspect.test_payloads import program as delegate_of
-from tests.plans import Constants, Plan, build
+from tests.plans import Constants, Plan, build, schema
 from tests.python.digits import DIGITS
 
 
@@ -114,6 +115,29 @@ def test_named_weights_are_compared() -> None:
         ((operator, where, what),) = found(data, flipped(data, data.index(weight) + 3))
         assert operator in ("Conv2d", "FullyConnected") and where.startswith("0:0/")
         assert what.endswith(f"1 of {len(weight):,} bytes differ")
+
+
+def test_scales_are_compared() -> None:
+    """Scales of channels are named data of their own; the node that reads them is named."""
+    data, program = pte_of("quantised"), opened("quantised")
+    scales = [one["key"] for one in program.info()["named_data"] if "scale" in one["key"]]
+    assert scales
+    for key in scales:
+        values = program._named_data(key)
+        assert values is not None and data.count(values) == 1
+        rows = found(data, flipped(data, data.index(values) + 1))
+        assert rows and all(what.startswith("scales of input ") for _, _, what in rows)
+
+
+def test_named_data_that_no_node_reads_is_compared() -> None:
+    plan = Plan()
+    x, y = plan.input((2,)), plan.output((2,))
+    plan.append(schema.DelegateCall(plan.delegate("EnnBackend", 0), [x, y]))
+    first, second = (
+        build(plan, payloads=[b"p"], named={"weights": data}) for data in (b"1234", b"1235")
+    )
+    assert found(first, second) == [("named data", "", "weights: 1 of 4 bytes differ")]
+    assert found(first, first) == []
 
 
 def test_weights_of_instructions_are_compared() -> None:

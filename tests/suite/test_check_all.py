@@ -131,7 +131,7 @@ Caused by: torch. For more information, run with TORCH_LOGS
 The following call raised this error:
   File "/site-packages/torch/a.py", line 3, in f
     g()
-  File "/home/me/zoo.py", line 70, in forward
+  File "models/zoo.py", line 70, in forward
     if x.sum() > 0:
 
 To fix"""

@@ -144,6 +144,16 @@ def test_only(tasks: list[checks.CheckTask]) -> None:
         names("net", "nett")
 
 
+def test_parts_have_as_many_checks_of_each_flow() -> None:
+    """Checks of a quantised flow take three times as long."""
+    names = [f"m{i}:{flow}" for i in range(20) for flow in ("xnnpack", "xnnpack-int8")]
+    for count in (2, 3, 4):
+        parts = [checks.names_of_part(names, (i, count)) for i in range(1, count + 1)]
+        assert sorted(name for part in parts for name in part) == sorted(names)
+        slow = [sum(name.endswith("int8") for name in part) for part in parts]
+        assert max(slow) - min(slow) <= 1 and max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_parts_have_each_check_once(tasks: list[checks.CheckTask], count: int) -> None:
     parts = [checks.part(tasks, (i, count)) for i in range(1, count + 1)]

@@ -51,6 +51,7 @@ static void show_value(const ecx_value *v, const ec_backend_visitor *visitor) {
   size_t bytes = 0;
   text note = {{0}, 0};
   add_scheme(&note, v);
+  if (v->scales.key) append_note(&note, "scales in named data %.80s", v->scales.key);
   if (v->data.key) append_note(&note, "named data %.80s", v->data.key);
   for (size_t d = 0; d < v->shape.rank; d++) sizes[d] = (int64_t)v->shape.dims[d];
   ecx_value_bytes(v, &bytes);

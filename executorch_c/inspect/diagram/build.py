@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 State: TypeAlias = "dict[int, Sources]"
 """Writers of each value."""
 
-KEY = re.compile(r"\bnamed data ([^,]+)")
-"""The key in the note of a delegate's constant."""
+KEY = re.compile(r"(\bscales in )?\bnamed data ([^,]+)")
+"""The keys in the note of a delegate's constant: that of its scales, and its own."""
 MAX_VALUE_CHARACTERS = 1000
 """Maximum number of characters of a string or name among the attributes of a node."""
 LOOP_PASSES = 3
@@ -243,8 +243,8 @@ class Builder:
                 operand = values.get(index)
                 if operand is not None and operand["constant"]:
                     node.attributes[f"input {at}"] = _inner_tensor(operand)
-                    if key := KEY.search(operand["note"] or ""):
-                        node.data[f"input {at}"] = key[1]
+                    for what, key in KEY.findall(operand["note"] or ""):
+                        node.data[f"{'scales of ' if what else ''}input {at}"] = key
                 node.read(known.get(index, frozenset()), f"input {at}")
             for at, index in enumerate(row["outputs"]):
                 text = _inner_tensor(values[index]) if index in values else ""

@@ -290,11 +290,11 @@ def _rows(
     return rows + [NodeChange("removed", node.label, node.id, "", _tensors(node)) for node in gone]
 
 
-def _delegates(
+def _hidden(
     first: Graph, second: Graph, changes: GraphChanges, contents: ContentsPair
 ) -> Iterator[NodeChange]:
     """Yield a row for each pair of delegates whose nodes are all the same, and whose payloads or
-    compile specs are not."""
+    compile specs are not, and for named data that no node shows."""
     changed = {row.now for row in changes.rows if row.now}
     gone = {first.nodes[row.was].delegate for row in changes.rows if row.was and not row.now}
     pairs = dict[tuple[int, int], list[Node]]()
@@ -311,6 +311,11 @@ def _delegates(
         if parts:
             name = nodes[0].groups[0].rpartition(" ")[0] if nodes[0].groups else nodes[0].label
             yield NodeChange("changed", name, f"d{a}", f"d{b}", "; ".join(parts))
+    read = {
+        key for one in first.nodes.values() for key in one.data.values() if isinstance(key, str)
+    }
+    for key, text in contents.named(read):
+        yield NodeChange("changed", "named data", "", "", f"{_text.shortened(key, 40)}: {text}")
 
 
 def _tensors(node: Node) -> str:
@@ -341,7 +346,7 @@ def compare_graphs(
     ids = tuple((left[i], right[j]) for i, j in pairs)
     rows = tuple(_rows(first, second, pairs, contents))
     changes = GraphChanges(names, (first, second), ids, rows, contents.note())
-    changes = replace(changes, rows=(*rows, *_delegates(first, second, changes, contents)))
+    changes = replace(changes, rows=(*rows, *_hidden(first, second, changes, contents)))
     changes.set_origins(baseline=sources[0].origin, candidate=sources[1].origin)
     return changes
 

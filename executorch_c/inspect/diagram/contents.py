@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -85,6 +85,17 @@ class ContentsPair:
         if self.first.is_file and self.second.is_file:
             return ""
         return "weights of instructions are not compared: pass both programs as .pte files"
+
+    def named(self, known: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the keys of named data with other bytes, but those of `known`, and how they
+        differ."""
+        for one in self.first.program.info()["named_data"]:
+            key = one["key"]
+            was, now = self.first.constant(key), self.second.constant(key)
+            if key in known or was is None or now is None:
+                continue
+            if text := _difference(was, now):
+                yield key, text
 
     def payloads(self, first: int, second: int) -> str:
         """Return how the payloads of two delegates differ; empty if they do not."""
