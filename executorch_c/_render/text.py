@@ -157,7 +157,7 @@ def _widths(
     while _span(fitted) > room and left_out:
         widths.pop(left_out.pop(0), None)
         fitted = _fit(widths, fixed | whole, room, READABLE_CELL)
-    return _fit(fitted, fixed, room, MIN_CELL)
+    return _fit(_fit(fitted, fixed | whole, room, MIN_CELL), fixed, room, MIN_CELL)
 
 
 def _aligned(text: str, size: int, to_the_right: bool) -> str:
@@ -188,8 +188,10 @@ def size(nbytes: int) -> str:
 
 def seconds(value: float) -> str:
     """Return a time in seconds with its unit: ns, us, ms or s."""
+    if value >= 999.5:
+        return f"{value:,.0f} s"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
+        if value >= 0.9995 * scale:  # 999.6 us is "1 ms", not "1e+03 us"
             return f"{value / scale:.3g} {unit}"
     return f"{value / 1e-9:.3g} ns"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from executorch_c import _delegation, _engines
 from executorch_c._core import Method, Program
+from executorch_c._stages import training_note
 from executorch_c.check import contract, unread
 from executorch_c.check.judge import QuantizedJudge, SqnrJudge
 from executorch_c.compare.tolerance import about
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from executorch_c.check.run import Check
 
 
+def _is_graph(model: Any) -> bool:
+    """Return True for a graph whose mode changes nothing, such as PT2E's converted module, which
+    has no eval()."""
+    from torch.fx import GraphModule
+
+    return isinstance(model, GraphModule) and not training_note(model)
+
+
 def notes_of(
     check: Check, source: CaseSource, model: Any, remarks: list[device.Remark]
 ) -> Iterator[str]:
@@ -25,7 +34,7 @@ def notes_of(
     yield from check.subject.notes
     yield from check.sides.notes()
     yield from source.set_notes
-    if getattr(model, "training", False) and not check.subject.exported:
+    if getattr(model, "training", False) and not check.subject.exported and not _is_graph(model):
         yield "the model is in training mode; exports usually use model.eval()"
     dynamic = any(limit is not None for limit in check.limits())
     if dynamic and not source.symbols.ranges:

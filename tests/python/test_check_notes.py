@@ -17,6 +17,7 @@ pytest.importorskip("executorch.exir")
 
 from executorch_c import cli
 from executorch_c._stages import notes_of, stage_of
+from executorch_c.check import facts
 from executorch_c.check.unread import reason
 from executorch_c.check.variation import input_names
 from executorch_c.cli import main
@@ -167,6 +168,14 @@ def test_training_mode() -> None:
     )
     note = note_of(ValueError, nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), (SMALL[:1],))
     assert "call model.eval() first" in note
+
+
+def test_a_graph_has_no_mode() -> None:
+    """PT2E's converted module is one: it says that it trains, and its eval() raises."""
+    graph = torch.export.export(nn.Linear(3, 4).eval(), (torch.ones(1, 3),)).module()
+    assert graph.training and facts._is_graph(graph)
+    assert not facts._is_graph(nn.Linear(3, 4))
+    assert not facts._is_graph(torch.fx.symbolic_trace(nn.Sequential(nn.Dropout(0.5))))
 
 
 def test_a_model_that_does_not_fit(

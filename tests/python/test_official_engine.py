@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -343,3 +344,20 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         cli.main(["check", model, "--engines", "there"])
     assert caught.value.code == 2
     assert "'there' is unknown" in capsys.readouterr().err
+
+
+def test_a_verdict_of_layers_is_not_wrong_in_this_runtime_only() -> None:
+    """The outputs are within limits on both sides: the official runtime has the fault, too."""
+
+    def case(mismatched: int) -> Any:
+        metrics = SimpleNamespace(mismatched=mismatched)
+        outputs = [SimpleNamespace(problem=None, metrics=metrics)]
+        run = SimpleNamespace(verdict="match")
+        return SimpleNamespace(
+            name="example", ok_here=False, official=run, comparison=SimpleNamespace(outputs=outputs)
+        )
+
+    (said,) = engines._better([case(3)])
+    assert said.endswith("computes example rightly: wrong in this runtime only")
+    (said,) = engines._better([case(0)])
+    assert "only" not in said and said.endswith("are within limits, as here; layers decide here")

@@ -159,3 +159,19 @@ def test_a_terminal_gets_no_codes_but_colours(screen: Terminal) -> None:
     with terminal.tables(screen):
         print(f"a\tb\n\x1b[1;31mred\x1b[0m {CLEAR}{TITLE}")
     assert screen.getvalue() == ("a\tb\n\x1b[1;31mred\x1b[0m \\x1b[2J\\x1b]0;owned\\x07\n")
+
+
+def test_times_have_three_digits_and_the_unit_of_the_rounded_value() -> None:
+    values = [0.0009996, 0.0009994, 1e-6, 9.996e-7, 0.9996, 999.4, 1234.5, 2e-9]
+    texts = ["1 ms", "999 us", "1 us", "1 us", "1 s", "999 s", "1,234 s", "2 ns"]
+    assert [text.seconds(value) for value in values] == texts
+
+
+def test_whole_columns_shrink_last() -> None:
+    rows = [("Convolution (NHWC, QC8) GEMM", f"blocks.{i}.pointwise", "35.8") for i in range(3)]
+    lines = text.table(rows, ("operator", "module", "cost"), width=40, whole=("module",)).split(
+        "\n"
+    )
+    assert all(row[1] in line and len(line) <= 40 for row, line in zip(rows, lines[1:]))
+    narrow = text.table(rows, ("operator", "module", "cost"), width=28, whole=("module",))
+    assert all(len(line) <= 28 for line in narrow.split("\n"))
