@@ -98,11 +98,22 @@ def _notes(paths: Sequence[FilePath], data: Sequence[FilePath], method: str) -> 
     return tuple(found)
 
 
+def _titles(paths: Sequence[str]) -> list[str]:
+    """Return the names of files, with the folder where several have one name."""
+    names = [os.path.basename(path) for path in paths]
+    whole = [
+        os.path.join(os.path.basename(os.path.dirname(os.path.abspath(p))), n)
+        for p, n in zip(paths, names)
+    ]
+    return [w if names.count(n) > 1 else n for w, n in zip(whole, names)]
+
+
 def _entries(
     paths: Sequence[str], rivals: Sequence[str], model: str | None, task: Task
 ) -> list[Entry]:
     here = ENGINES["here"]
-    entries = [Entry(os.path.basename(path), here, replace(task, path=path)) for path in paths]
+    titles = _titles(paths)
+    entries = [Entry(name, here, replace(task, path=path)) for name, path in zip(titles, paths)]
     for text in rivals:
         engine, path = rival_of(text)
         if engine.name == "eager" and model is None:

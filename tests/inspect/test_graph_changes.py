@@ -148,6 +148,8 @@ def test_weights_of_instructions_are_compared() -> None:
     data = build(plan, constants=constants)
     at = data.index(np.arange(6, dtype=np.float32).tobytes())
     assert found(data, flipped(data, at)) == [("mul", "0:0", "other: 1 of 24 bytes differ")]
+    rows = compare_graphs(data, flipped(data, at)).as_dict()["rows"]
+    assert [(row["was"], row["now"]) for row in rows] == [("i0", "i0")]
     loaded = executorch_c.load(data)
     assert "weights of instructions are not compared" in str(compare_graphs(loaded, data))
 

@@ -35,6 +35,10 @@ def test_two_programs_in_turns(tmp_path: Path) -> None:
     assert max(map(len, str(report).splitlines())) <= 80 and "2 threads" not in report.summary()
 
 
+def test_files_of_one_name_have_their_folders() -> None:
+    assert turns._titles(["a/m.pte", "b/m.pte", "c/n.pte"]) == ["a/m.pte", "b/m.pte", "n.pte"]
+
+
 def test_intervals_hold_the_ratio() -> None:
     """Turns of another load have times of their own; medians are those of all calls."""
     rng = np.random.default_rng(0)

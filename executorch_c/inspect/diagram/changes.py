@@ -207,31 +207,27 @@ class GraphChanges(PagedReport):
 
     def table(self, top: int | None = MAX_PRINTED_ROWS) -> str:
         """Return a row for each node that changed as text, at most `top`."""
-        was, now = ({id: id_of(n.place) or id for id, n in g.nodes.items()} for g in self.graphs)
-        rows = [
-            [
-                one.status,
-                one.operator,
-                was.get(one.was, one.was),
-                now.get(one.now, one.now),
-                one.what,
-            ]
-            for one in self.rows[:top]
-        ]
+        rows = [[str(one[name]) for name in ROW] for one in self.rows_as_dicts()[:top]]
         lines = [_text.table(rows, ROW, width=_text.width())] if rows else []
         cut = [row for row in rows if lines and row[-1] not in lines[0]]
-        lines += [_text.wrapped(f"{a or b}: {what}") for _, _, b, a, what in cut[:MAX_WHOLE_ROWS]]
+        for _, operator, was, now, what in cut[:MAX_WHOLE_ROWS]:
+            lines.append(_text.wrapped(f"{now or was or operator}: {what}"))
         if len(rows) < len(self.rows):
             lines.append(f"  ({len(rows)} of {len(self.rows):,} nodes)")
         return "\n".join(lines)
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
-        """Return a row for each node that changed."""
-        return [dict(vars(row)) for row in self.rows]
+        """Return a row for each node that changed, with the ids of reports: "d0.5"."""
+        was, now = self.graphs
+        return [
+            {**vars(row), "was": _where(was, row.was), "now": _where(now, row.now)}
+            for row in self.rows
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return {"summary", "rows", "pairs"}."""
-        return {"summary": self.summary(), "rows": self.rows_as_dicts(), "pairs": list(self.pairs)}
+        pairs = [[*map(_where, self.graphs, pair)] for pair in self.pairs]
+        return {"summary": self.summary(), "rows": self.rows_as_dicts(), "pairs": pairs}
 
     def _named(self) -> Iterator[tuple[str, Graph]]:
         return zip(self.titles, self.graphs)
