@@ -119,7 +119,7 @@ static void run_job(const options *o, shared *s, size_t job) {
 static const char *how(int status) {
   if (WIFSIGNALED(status)) return strsignal(WTERMSIG(status));
   if (WEXITSTATUS(status) == EXIT_SLOW) return "took too long";
-  if (WEXITSTATUS(status) == EXIT_BAD) return "leaked or failed without a sentence";
+  if (WEXITSTATUS(status) == EXIT_BAD) return "leaked, failed without a sentence or differs";
   return "a sanitizer stopped it";
 }
 
@@ -162,10 +162,15 @@ static void report(const options *o, const shared *s, size_t failures) {
     all.loaded += c->loaded;
     all.ran += c->ran;
     all.skipped += c->skipped;
+    all.compared += c->compared;
+    all.undecided += c->undecided;
+    all.differ += c->differ;
     for (size_t i = 0; i < EC_FUZZ_STATUSES; i++) all.failed[i] += c->failed[i];
   }
   printf("%zu cases: %zu opened, %zu of %zu methods loaded, %zu calls ran, %zu were not made\n",
          all.cases, all.opened, all.loaded, all.methods, all.ran, all.skipped);
+  printf("%zu calls compared: %zu differ, %zu by rounding\n", all.compared, all.differ,
+         all.undecided);
   for (size_t i = 0; i < EC_FUZZ_STATUSES; i++)
     if (all.failed[i])
       printf("  %8zu %s (%#zx)\n", all.failed[i], ec_status_sentence((ec_status)i), i);

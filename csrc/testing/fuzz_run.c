@@ -19,19 +19,10 @@
 #include "runtime/method.h"
 #include "runtime/operator.h"
 #include "testing/alloc_fail.h"
+#include "testing/fuzz_agree.h"
 #include "testing/fuzz_state.h"
 
-enum { MEMORY_LIMIT = 32 << 20, INPUT_LIMIT = 4 << 20, TRACE_LIMIT = 1 << 20 };
-enum { RUNS = 2, MAX_IO = 64 };
-
-typedef struct fuzz {
-  ec_random r;
-  ec_fuzz_counts *counts;
-  ec_error err;
-  int bad;
-  int vary; /* the current call passes dynamic inputs with other shapes */
-  volatile uint64_t sink; /* sums of all read data */
-} fuzz;
+enum { MEMORY_LIMIT = 32 << 20, TRACE_LIMIT = 1 << 20, RUNS = 2 };
 
 void ec_fuzz_init(void) {
   ec_backend_register(&demo_compiler_backend, NULL);
@@ -53,31 +44,18 @@ void ec_fuzz_init(void) {
 #endif
 }
 
-/* Counts a status. A failure must have a message. */
-static int ok(fuzz *f, ec_status status, const char *what) {
-  if (status == EC_OK) return 1;
-  if ((unsigned)status < EC_FUZZ_STATUSES) f->counts->failed[status]++;
-  if (!f->err.message[0] || f->err.status != status || status == EC_INTERNAL) {
-    fprintf(stderr, "%s: status %#x, sentence '%s' (%#x)\n", what, (unsigned)status,
-            f->err.message, (unsigned)f->err.status);
-    f->bad = 1;
-  }
-  ec_error_clear(&f->err);
-  return 0;
-}
-
-static void read_bytes(fuzz *f, const void *data, size_t size) {
+static void read_bytes(ec_fuzz *f, const void *data, size_t size) {
   const uint8_t *bytes = data;
   uint64_t sum = 0;
   for (size_t i = 0; i < size; i++) sum += bytes[i];
   f->sink += sum;
 }
 
-static void read_text(fuzz *f, const char *text) {
+static void read_text(ec_fuzz *f, const char *text) {
   if (text) f->sink += strlen(text);
 }
 
-static void read_value(fuzz *f, const ec_value *v, int depth) {
+static void read_value(ec_fuzz *f, const ec_value *v, int depth) {
   switch ((ec_kind)v->kind) {
   case EC_KIND_TENSOR:
     if (v->as.tensor->data) read_bytes(f, v->as.tensor->data, ec_tensor_nbytes(v->as.tensor));
@@ -94,90 +72,9 @@ static void read_value(fuzz *f, const ec_value *v, int depth) {
   }
 }
 
-/* ---- inputs ------------------------------------------------------------------------------ */
-
-/* Returns values of moderate size most of the time, random bits otherwise. */
-static void fill(fuzz *f, uint8_t *data, size_t nbytes, ec_dtype dtype) {
-  int wild = ec_random_below(&f->r, 4) == 0;
-  size_t item = ec_dtype_size(dtype);
-  for (size_t at = 0; at + item <= nbytes; at += item) {
-    uint64_t bits = ec_random_next(&f->r);
-    int small = (int)(bits >> 40 & 15) - 4;
-    float single = (float)small / 4;
-    double twice = single;
-    if (dtype == EC_BOOL) data[at] = bits & 1;
-    else if (wild)
-      for (size_t i = 0; i < item; i++) data[at + i] = (uint8_t)(bits >> (8 * (i % 8)));
-    else if (dtype == EC_FLOAT32) memcpy(data + at, &single, 4);
-    else if (dtype == EC_FLOAT64) memcpy(data + at, &twice, 8);
-    else if (ec_is_integral(dtype)) memcpy(data + at, &(int64_t){small}, item);
-    else memset(data + at, 0x3c, item);
-  }
-}
-
-/* Arrays of one call, freed after it. */
-typedef struct arrays {
-  void *block[2 * MAX_IO];
-  size_t count;
-} arrays;
-
-static uint8_t *new_array(arrays *a, size_t nbytes) {
-  uint8_t *block = malloc(nbytes ? nbytes : 1);
-  if (!block) abort();
-  a->block[a->count++] = block;
-  return block;
-}
-
-static int bind_tensor(fuzz *f, ec_method *m, size_t index, const ec_tensor_info *info,
-                       arrays *a) {
-  int64_t sizes[EC_MAX_RANK], strides[EC_MAX_RANK], step = (int64_t)ec_dtype_size(info->dtype);
-  size_t nbytes = ec_dtype_size(info->dtype);
-  for (size_t d = 0; d < info->rank; d++) {
-    sizes[d] = info->sizes[d];
-    if (f->vary && info->dynamism && sizes[d] > 1 && ec_random_below(&f->r, 2))
-      sizes[d] = (int64_t)ec_random_below(&f->r, (size_t)sizes[d] < 64 ? (size_t)sizes[d] : 64);
-    if (sizes[d] < 0 || (sizes[d] && nbytes > INPUT_LIMIT / (size_t)sizes[d])) return 0;
-    nbytes *= (size_t)sizes[d];
-  }
-  int reversed = ec_random_below(&f->r, 4) == 0; /* a transposed array must be copied */
-  for (size_t i = 0; i < info->rank; i++) {
-    size_t d = reversed ? i : info->rank - 1 - i;
-    strides[d] = step;
-    step *= sizes[d];
-  }
-  uint8_t *data = new_array(a, nbytes);
-  fill(f, data, nbytes, info->dtype);
-  ec_array array = {data, info->dtype, info->rank, sizes, strides};
-  return ok(f, ec_method_bind_input(m, index, &array, &f->err), "bind_input");
-}
-
-static int bind_input(fuzz *f, ec_method *m, size_t index, const ec_value_info *info, arrays *a) {
-  switch (info->kind) {
-  case EC_KIND_TENSOR: return bind_tensor(f, m, index, &info->tensor, a);
-  case EC_KIND_NONE: return ok(f, ec_method_bind_none(m, index, &f->err), "bind_none");
-  case EC_KIND_STRING:
-    return ok(f, ec_method_bind_string(m, index, info->string, &f->err), "bind_string");
-  case EC_KIND_INT:
-  case EC_KIND_BOOL:
-  case EC_KIND_DOUBLE:
-    return ok(f, ec_method_bind_scalar(m, index, info->scalar, &f->err), "bind_scalar");
-  default: return 0;
-  }
-}
-
 /* ---- running ----------------------------------------------------------------------------- */
 
-/* Binds our memory to every second static output. */
-static void bind_outputs(fuzz *f, ec_method *m, size_t count, arrays *a) {
-  for (size_t i = 0; i < count && i < MAX_IO; i++) {
-    if (!ec_method_output_is_static(m, i) || ec_random_below(&f->r, 2)) continue;
-    size_t nbytes = ec_tensor_nbytes(ec_method_output(m, i)->as.tensor);
-    if (nbytes <= INPUT_LIMIT)
-      ok(f, ec_method_bind_output(m, i, new_array(a, nbytes), nbytes, &f->err), "bind_output");
-  }
-}
-
-static void read_trace(fuzz *f, const ec_trace *trace) {
+static void read_trace(ec_fuzz *f, const ec_trace *trace) {
   for (const ec_event *event = ec_trace_first(trace); event; event = event->next) {
     read_text(f, event->name);
     for (const ec_event_value *v = event->values; v; v = v->next)
@@ -185,12 +82,12 @@ static void read_trace(fuzz *f, const ec_trace *trace) {
   }
 }
 
-static void execute(fuzz *f, ec_method *m, const ec_method_info *info) {
+static void execute(ec_fuzz *f, ec_method *m, const ec_method_info *info) {
   ec_trace *trace = NULL;
   if (ec_random_below(&f->r, 4) == 0)
     trace = ec_trace_new(EC_TRACE_VALUES | EC_TRACE_RANGES, TRACE_LIMIT);
   ec_method_set_trace(m, trace);
-  if (ok(f, ec_method_execute(m, &f->err), "execute")) {
+  if (ec_fuzz_ok(f, ec_method_execute(m, &f->err), "execute")) {
     f->counts->ran++;
     for (size_t i = 0; i < info->output_count; i++) read_value(f, ec_method_output(m, i), 0);
   }
@@ -199,21 +96,18 @@ static void execute(fuzz *f, ec_method *m, const ec_method_info *info) {
   ec_trace_free(trace);
 }
 
-static void call(fuzz *f, ec_method *m, const ec_method_info *info) {
-  arrays a = {.count = 0};
-  int bound = info->input_count <= MAX_IO;
-  f->vary = ec_random_below(&f->r, 2) != 0;
-  ok(f, ec_method_lock(m, NULL, &f->err), "lock");
-  for (size_t i = 0; bound && i < info->input_count; i++)
-    bound = bind_input(f, m, i, &info->inputs[i], &a);
-  if (!bound) f->counts->skipped++;
-  if (bound) bind_outputs(f, m, info->output_count, &a);
-  if (bound) execute(f, m, info);
+static void call(ec_fuzz *f, ec_method *m, const ec_method_info *info) {
+  ec_fuzz_arrays a;
+  ec_fuzz_ok(f, ec_method_lock(m, NULL, &f->err), "lock");
+  if (ec_fuzz_bind(f, m, info, &a)) execute(f, m, info);
   ec_method_unlock(m);
-  for (size_t i = 0; i < a.count; i++) free(a.block[i]);
+  if (!ec_fuzz_free(&a)) {
+    fprintf(stderr, "a call changed an input\n");
+    f->bad = 1;
+  }
 }
 
-static void read_attributes(fuzz *f, ec_method *m) {
+static void read_attributes(ec_fuzz *f, ec_method *m) {
   for (size_t i = 0; i < ec_method_attribute_count(m); i++) {
     const ec_tensor t = ec_method_attribute(m, i);
     read_text(f, ec_method_attribute_name(m, i));
@@ -222,7 +116,7 @@ static void read_attributes(fuzz *f, ec_method *m) {
   }
 }
 
-static void read_info(fuzz *f, const ec_method_info *info) {
+static void read_info(ec_fuzz *f, const ec_method_info *info) {
   read_text(f, info->name);
   read_text(f, info->encoded_inputs);
   read_text(f, info->encoded_outputs);
@@ -235,19 +129,19 @@ static void read_info(fuzz *f, const ec_method_info *info) {
 }
 
 static void visit_value(void *user, const ec_backend_inner_value *value) {
-  fuzz *f = user;
+  ec_fuzz *f = user;
   read_text(f, value->dtype);
   for (size_t d = 0; value->sizes && d < value->rank; d++) f->sink += (uint64_t)value->sizes[d];
 }
 
 static void visit_node(void *user, const ec_backend_inner_node *node) {
-  fuzz *f = user;
+  ec_fuzz *f = user;
   read_text(f, node->name);
   for (size_t i = 0; i < node->input_count; i++) f->sink += node->inputs[i];
   for (size_t i = 0; i < node->output_count; i++) f->sink += node->outputs[i];
 }
 
-static void read_instr(fuzz *f, const ec_inspection *s, const ec_inspect_instr *instr) {
+static void read_instr(ec_fuzz *f, const ec_inspection *s, const ec_inspect_instr *instr) {
   read_text(f, instr->name);
   for (size_t i = 0; i < instr->row.arg_count; i++) {
     read_text(f, instr->args[i].name);
@@ -256,7 +150,7 @@ static void read_instr(fuzz *f, const ec_inspection *s, const ec_inspect_instr *
   for (size_t i = 0; i < instr->frame_count; i++) read_text(f, instr->frames[i].file);
 }
 
-static void read_row(fuzz *f, const ec_value_row *row) {
+static void read_row(ec_fuzz *f, const ec_value_row *row) {
   const ec_kind kind = row->info.kind;
   for (uint32_t i = 0; i < row->items.count; i++)
     f->sink += kind == EC_KIND_BOOL_LIST     ? row->items.items[i]
@@ -264,37 +158,38 @@ static void read_row(fuzz *f, const ec_value_row *row) {
                                              : (uint64_t)ec_row_item(row, i);
 }
 
-static void read_inspection(fuzz *f, const ec_program *program, const ec_inspection *s) {
+static void read_inspection(ec_fuzz *f, const ec_program *program, const ec_inspection *s) {
   bool supported;
   const ec_backend_visitor visitor = {sizeof visitor, f, visit_value, visit_node, NULL};
   for (size_t i = 0; i < s->value_count; i++) read_row(f, &s->values[i]);
   for (size_t c = 0; c < s->chain_count; c++)
     for (size_t i = 0; i < s->chains[c].count; i++) read_instr(f, s, &s->chains[c].instrs[i]);
   for (size_t i = 0; i < s->delegate_count; i++)
-    ok(f, ec_inspect_delegate(program, s, i, &visitor, &supported, &f->err), "inspect_delegate");
+    ec_fuzz_ok(f, ec_inspect_delegate(program, s, i, &visitor, &supported, &f->err),
+               "inspect_delegate");
 }
 
 /* True if the whole method could be read. */
-static int run_inspection(fuzz *f, const ec_program *program, size_t index) {
+static int run_inspection(ec_fuzz *f, const ec_program *program, size_t index) {
   ec_inspection s;
-  if (!ok(f, ec_inspection_init(program, index, &s, &f->err), "inspection")) return 0;
+  if (!ec_fuzz_ok(f, ec_inspection_init(program, index, &s, &f->err), "inspection")) return 0;
   read_inspection(f, program, &s);
   ec_inspection_deinit(&s);
   (void)ec_program_uses_kv_cache(program, index);
   return 1;
 }
 
-static void run_method(fuzz *f, const ec_program *program, size_t index) {
+static void run_method(ec_fuzz *f, const ec_program *program, size_t index) {
   ec_method_info info;
   ec_method *m = NULL;
   ec_method_options options = {.reference_kernels = ec_random_below(&f->r, 4) == 0,
                                .delegation = (ec_delegation)ec_random_below(&f->r, 4)};
   f->counts->methods++;
-  int described = ok(f, ec_program_describe(program, index, &info, &f->err), "describe");
+  int described = ec_fuzz_ok(f, ec_program_describe(program, index, &info, &f->err), "describe");
   if (described) read_info(f, &info);
   const int seen = run_inspection(f, program, index);
   const char *name = ec_program_method_name(program, index);
-  if (ok(f, ec_method_load(program, name, &options, &m, &f->err), "method_load")) {
+  if (ec_fuzz_ok(f, ec_method_load(program, name, &options, &m, &f->err), "method_load")) {
     ec_method_memory memory;
     f->counts->loaded++;
     ec_method_get_memory(m, &memory);
@@ -305,7 +200,7 @@ static void run_method(fuzz *f, const ec_program *program, size_t index) {
       for (int i = 0; i < RUNS; i++) call(f, m, &info);
     }
     read_attributes(f, m);
-    ok(f, ec_method_lock(m, NULL, &f->err), "lock");
+    ec_fuzz_ok(f, ec_method_lock(m, NULL, &f->err), "lock");
     if (!ec_fuzz_copy_state(m)) {
       fprintf(stderr, "method '%s' has another state than was restored\n", name);
       f->bad = 1;
@@ -317,9 +212,9 @@ static void run_method(fuzz *f, const ec_program *program, size_t index) {
   if (described) ec_method_info_deinit(&info);
 }
 
-static void run_program(fuzz *f, const ec_program *program) {
+static void run_program(ec_fuzz *f, const ec_program *program) {
   ec_program_info info;
-  if (ok(f, ec_program_info_init(program, &info, &f->err), "program_info")) {
+  if (ec_fuzz_ok(f, ec_program_info_init(program, &info, &f->err), "program_info")) {
     for (size_t i = 0; i < info.named_count; i++) read_text(f, info.named[i].key);
     for (size_t i = 0; i < info.segment_count; i++) f->sink += info.segments[i].size;
     ec_program_info_deinit(&info);
@@ -327,37 +222,49 @@ static void run_program(fuzz *f, const ec_program *program) {
   for (size_t i = 0; i < ec_program_method_count(program); i++) run_method(f, program, i);
 }
 
-static int open_source(fuzz *f, ec_source *out, ec_bytes bytes) {
-  return ok(f, ec_source_open_buffer(out, bytes.data, bytes.size, NULL, NULL, &f->err), "source");
+static int open_source(ec_fuzz *f, ec_source *out, ec_bytes bytes) {
+  return ec_fuzz_ok(f, ec_source_open_buffer(out, bytes.data, bytes.size, NULL, NULL, &f->err),
+                    "source");
 }
 
 /* the program owns the sources from ec_program_open on */
-static ec_program *open_program(fuzz *f, ec_bytes file, ec_bytes data) {
+static ec_program *open_program(ec_fuzz *f, const ec_program_options *options, ec_bytes file,
+                                ec_bytes data) {
   ec_source sources[2] = {{0}, {0}};
   ec_program *program = NULL;
-  const ec_program_options options = {(ec_verification)ec_random_below(&f->r, 2),
-                                      ec_random_below(&f->r, 2) != 0};
   const size_t count = data.data != NULL;
   if (!open_source(f, &sources[0], file)) return NULL;
   if (count && !open_source(f, &sources[1], data)) {
     ec_source_close(&sources[0]);
     return NULL;
   }
-  ok(f, ec_program_open(&options, &sources[0], &sources[1], count, &program, &f->err),
-     "program_open");
+  ec_fuzz_ok(f, ec_program_open(options, &sources[0], &sources[1], count, &program, &f->err),
+             "program_open");
   return program;
 }
 
+/* Compares ways to run each method, with a second program: methods of one may share state. */
+static void compare_ways(ec_fuzz *f, const ec_program *program, const ec_program_options *options,
+                         ec_bytes file, ec_bytes data) {
+  ec_program *other = open_program(f, options, file, data);
+  for (size_t i = 0; other && i < ec_program_method_count(program); i++)
+    ec_fuzz_agree(f, program, other, i);
+  ec_program_free(other);
+}
+
 int ec_fuzz_run(ec_bytes file, ec_bytes data, ec_random r, ec_fuzz_counts *counts) {
-  fuzz f = {.r = r, .counts = counts};
+  ec_fuzz f = {.r = r, .counts = counts};
   ec_alloc_fail memory;
   ec_alloc_fail_install(&memory);
   memory.limit = MEMORY_LIMIT;
   counts->cases++;
-  ec_program *program = open_program(&f, file, data);
+  const ec_program_options options = {(ec_verification)ec_random_below(&f.r, 2),
+                                      ec_random_below(&f.r, 2) != 0};
+  ec_program *program = open_program(&f, &options, file, data);
   if (program) {
     counts->opened++;
     run_program(&f, program);
+    compare_ways(&f, program, &options, file, data);
     ec_program_free(program);
   }
   if (memory.alive) {

@@ -37,6 +37,7 @@ def packed(tensor: Any) -> tuple[str, tuple[int, ...], tuple[int, ...], bytes]:
 
     order = sorted(range(tensor.dim()), key=lambda i: (-tensor.stride(i), i))
     flat = tensor.detach().permute(order).contiguous().reshape(-1)
+    flat = flat.as_strided((len(flat),), (1,))  # a single element may have another stride
     return (
         str(tensor.dtype).removeprefix("torch."),
         tuple(tensor.shape),

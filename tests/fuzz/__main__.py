@@ -4,6 +4,10 @@ Run every program and regression file unchanged, then damaged copies, with new s
 are done or the time is over. Fail if a case fails, or if the time was too short for all cases.
 With --coverage-guided: libFuzzer (clang) on each target in turn, from the seeds and the corpus of
 tests/fuzz/corpus; fail if an input fails, and write it to --out.
+With --differential: mutants that load, by this runtime in several ways and by the official one
+(`differential.py`).
+With --campaign: mutants of each target in the build without sanitizers, each in two ways that must
+agree, for hours: the counts in the folder are those of all runs.
 """
 
 import argparse
@@ -12,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.fuzz import guided
+from tests.fuzz import campaign, guided
 from tests.fuzz.driver import REGRESSION, kept_build, run
 from tests.fuzz.make_programs import write_all
 from tests.fuzz.seeds import TARGETS
@@ -32,7 +36,7 @@ def parse() -> argparse.Namespace:
         "--target",
         choices=TARGETS,
         action="append",
-        help="with --coverage-guided: only this target (default: each)",
+        help="with --coverage-guided or --campaign: only this target (default: each)",
     )
     add("--corpus", type=Path, help="with --coverage-guided: folder for the corpus")
     add(
@@ -41,6 +45,20 @@ def parse() -> argparse.Namespace:
         help="with --coverage-guided: write a sample of the smallest inputs with the same "
         "coverage to tests/fuzz/corpus",
     )
+    add("--differential", action="store_true", help="compare ways to run mutants")
+    add(
+        "--first",
+        type=int,
+        default=0,
+        help="with --differential: number of the first case (default: 0)",
+    )
+    add(
+        "--against",
+        choices=("official", "reference", "delegated", "traced", "unchanged"),
+        nargs="+",
+        help="with --differential: other ways (default: all)",
+    )
+    add("--campaign", type=Path, metavar="DIR", help="run mutants, and go on with those of DIR")
     return parser.parse_args()
 
 
@@ -48,6 +66,12 @@ def main() -> int:
     options = parse()
     if options.coverage_guided:
         return guided.run(options)
+    if options.differential:
+        from tests.fuzz import differential  # and with it torch
+
+        return differential.main(options)
+    if options.campaign:
+        return campaign.run(options)
     with tempfile.TemporaryDirectory() as work:
         programs = Path(work) / "programs"
         fuzzer = kept_build() / "fuzz_pte"  # the one that pytest uses, too

@@ -13,6 +13,10 @@ REGRESSION = ROOT / "tests/regression"
 QUICK_TO_BUILD, QUICK_TO_RUN = "-O0 -g1", "-O1 -g"
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 DEFINES = "-DEC_INSTRUCTION_LIMIT=2000 -DEC_ARENA_EXACT"
+CHECKED = f"{QUICK_TO_BUILD} {SANITIZE} {DEFINES}"
+FAST = "-O2 -g1 -DEC_INSTRUCTION_LIMIT=2000"
+"""Flags of the build without sanitizers: a hundred times as many inputs, of which those are
+findings that crash or differ."""
 SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=1"}
 
 
@@ -24,7 +28,7 @@ def build_folder(folder: Path) -> Path:
 def build(folder: Path, goal: str = "fuzz", program: str = "fuzz_pte", **variables: str) -> Path:
     """Build a program of csrc/testing; objects go to `build_folder`."""
     folder = build_folder(folder)
-    table = {"CFLAGS": f"{QUICK_TO_BUILD} {SANITIZE} {DEFINES}", **variables}
+    table = {"CFLAGS": CHECKED, **variables}
     command = [
         "make",
         "-C",
@@ -57,17 +61,20 @@ def with_xnnpack(folder: Path) -> dict[str, str]:
     return {"XNNPACK": str(library.root), "XNNPACK_FILES": files}
 
 
-def kept_build() -> Path:
+def kept_build(flags: str = CHECKED) -> Path:
     """Returns the folder of fuzz_pte and fuzz_replay, which are built once for each state of the
     sources."""
     if "EXECUTORCH_C_FUZZ_BUILD" in os.environ:
         with kept.locked("fuzz"):
             folder = build_folder(Path())
-            return build(folder, **with_xnnpack(folder)).parent
+            return build(folder, CFLAGS=flags, **with_xnnpack(folder)).parent
     xnnpack = os.environ.get("EXECUTORCH_C_XNNPACK")
-    flags = kept.digest(QUICK_TO_BUILD, SANITIZE, DEFINES, str(ROOT), xnnpack)
-    name = f"fuzz-{build_core.fingerprint(ROOT / 'backends')}-{flags}"
-    return kept.file(name, lambda folder: without_objects(build(folder, **with_xnnpack(folder))))
+    name = f"fuzz-{build_core.fingerprint(ROOT / 'backends')}-"
+    name += kept.digest(flags, str(ROOT), xnnpack)
+    return kept.file(
+        name,
+        lambda folder: without_objects(build(folder, CFLAGS=flags, **with_xnnpack(folder))),
+    )
 
 
 def without_objects(fuzzer: Path) -> None:

@@ -12,9 +12,17 @@ import numpy as np
 from tests.plans import Constants, Plan, V, build
 from tests.plans import BOUNDED, STATIC, UNBOUND
 
-SHAPE = (2, 3)
-BYTES = 24
+SHAPES = ((2, 3), (2, 3), (128, 3))
+"""The last is large enough for passes that share memory."""
+SLOTS = 12
+"""Places of tensors in the planned memory, a third of a tensor apart."""
 UNARY = ["aten::relu.out", "aten::neg.out", "aten::sigmoid.out", "aten::abs.out"]
+COPIES: dict[str, tuple[Any, ...]] = {
+    "aten::clone.out": (None,),
+    "aten::view_copy.out": ([-1, 3],),
+    "aten::slice_copy.Tensor_out": (0, None, None, 1),
+}
+"""Operators that copy the same bytes, with their arguments."""
 BINARY = ["aten::mul.out", "aten::maximum.out", "aten::div.out"]
 SINGLE = [None, True, 7, 0.5, "nearest"]
 
@@ -24,14 +32,15 @@ class RandomPlan:
 
     def __init__(self, rng: np.random.Generator, name: str, constants: Constants) -> None:
         self.rng, self.plan = rng, Plan(name)
-        self.tensors = [self.plan.input(SHAPE, **self.place()) for _ in range(2)]
-        self.tensors += [self.plan.output(SHAPE, **self.place()) for _ in range(2)]
+        self.shape = SHAPES[int(rng.integers(len(SHAPES)))]
+        self.tensors = [self.plan.input(self.shape, **self.place()) for _ in range(2)]
+        self.tensors += [self.plan.output(self.shape, **self.place()) for _ in range(2)]
         for _ in range(4):
-            self.tensors.append(self.plan.tensor(SHAPE, **self.place()))
-        weight = rng.standard_normal(SHAPE).astype(np.float32)
+            self.tensors.append(self.plan.tensor(self.shape, **self.place()))
+        weight = rng.standard_normal(self.shape).astype(np.float32)
         self.sources = [*self.tensors, self.plan.constant(constants, weight)]
         state = constants.add_mutable(weight)
-        self.tensors.append(self.plan.tensor(SHAPE, buffer=state, name="state", at=(2, 0)))
+        self.tensors.append(self.plan.tensor(self.shape, buffer=state, name="state", at=(2, 0)))
         self.numbers = [self.plan.value(i) for i in range(3)]
         self.flags = [self.plan.value(flag) for flag in (True, False)]
         self.plan.give(*(value for value in SINGLE if rng.random() < 0.5))
@@ -41,7 +50,8 @@ class RandomPlan:
         if self.rng.random() < 0.04:
             return {"at": None, "dynamism": UNBOUND}
         dynamism = int(self.rng.choice([STATIC, STATIC, BOUNDED]))
-        return {"at": 8 * int(self.rng.integers(12)), "dynamism": dynamism}
+        step = self.shape[0] * self.shape[1] * 4 // 3
+        return {"at": step * int(self.rng.integers(SLOTS)), "dynamism": dynamism}
 
     def tensors_of(self, count: int) -> list[V]:
         """Return source tensors, and a target that is not among them."""
@@ -60,8 +70,9 @@ class RandomPlan:
         elif kind < 4:
             plan.call(str(rng.choice(BINARY)), *self.tensors_of(2))
         elif kind == 4:
+            name = str(rng.choice([*COPIES]))
             source, target = self.tensors_of(1)
-            plan.call("aten::view_copy.out", source, [-1, 3], target)
+            plan.call(name, source, *COPIES[name], target)
         elif kind == 5:
             *sources, target = self.tensors_of(1)
             plan.call("aten::cat.out", sources, 0, target)

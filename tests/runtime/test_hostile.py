@@ -450,3 +450,21 @@ def test_unbound_state_that_outgrows_its_memory() -> None:
     method = load(build(plan))
     for _ in range(3):
         assert method.execute([])[0].shape == (4,)
+
+
+EMPTY: dict[str, tuple[Any, ...]] = {
+    "aten::empty.out": ([3, 5], None),
+    "aten::empty_permuted.out": ([3, 5], [1, 0]),
+    "aten::empty_strided.out": ([3, 5], [5, 1]),
+    "dim_order_ops::_empty_dim_order.out": ([3, 5], None),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_elements_that_eager_leaves_uninitialised_are_zeros(name: str) -> None:
+    """An output in the caller's memory, or in new memory, would show what the process had there."""
+    plan = Plan()
+    plan.call(name, *EMPTY[name], plan.output((3, 5)))
+    memory = np.ones((3, 5), np.float32)
+    load(build(plan)).execute([], out=[memory])
+    assert not memory.any()

@@ -39,9 +39,14 @@ ec_status ec_op_ones_out(ec_call *c) {
   return fill_output(c, 1, (ec_scalar){EC_KIND_INT, {.i = 1}});
 }
 
-/* Leaves the memory uninitialised; results must not depend on it. */
-ec_status ec_op_empty_out(ec_call *c) { return resize_output(c, 0, 2); }
-ec_status ec_op_empty_dim_order_out(ec_call *c) { return resize_output(c, 0, 2); }
+/* Zeros, uninitialised in eager PyTorch: the output may be the caller's memory, which would hold
+ * whatever the process had there. */
+ec_status ec_op_empty_out(ec_call *c) {
+  EC_TRY(resize_output(c, 0, 2));
+  return fill_output(c, 2, (ec_scalar){EC_KIND_INT, {.i = 0}});
+}
+
+ec_status ec_op_empty_dim_order_out(ec_call *c) { return ec_op_empty_out(c); }
 
 /* Resizes the output to self's sizes. */
 static ec_status resize_like(ec_call *c, size_t o) {

@@ -1,4 +1,5 @@
-/* Operators that only set sizes, and resize, which keeps the elements that fit. */
+/* Operators that only set sizes, and resize, which keeps the elements that fit. Elements that eager
+ * PyTorch leaves uninitialised are zeros: outputs may be the caller's memory. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,8 +8,15 @@
 
 /* ---- empty tensors ----------------------------------------------------------------------- */
 
+static ec_status make_zeros(ec_call *c, size_t o, ec_ints sizes) {
+  EC_TRY(ec_call_resize(c, o, sizes.n, sizes.v));
+  const ec_tensor *out = ec_arg_tensor(c, o);
+  if (out->numel) memset(out->data, 0, ec_tensor_nbytes(out));
+  return EC_OK;
+}
+
 /* Checks only that torch accepts the layout. As in copies, the output's own dim order decides the
- * placement of elements, and their values are undefined. */
+ * placement of elements. */
 ec_status ec_op_empty_permuted_out(ec_call *c) {
   ec_ints sizes, order;
   uint32_t seen = 0;
@@ -21,7 +29,7 @@ ec_status ec_op_empty_permuted_out(ec_call *c) {
       return ec_call_fail(c, 1, "%" PRId64 " at position %zu: not a permutation", order.v[i], i);
     seen |= 1u << order.v[i];
   }
-  return ec_call_resize(c, 2, sizes.n, sizes.v);
+  return make_zeros(c, 2, sizes);
 }
 
 static ec_status empty_strided(ec_call *c, size_t i, size_t o) {
@@ -33,7 +41,7 @@ static ec_status empty_strided(ec_call *c, size_t i, size_t o) {
   for (size_t d = 0; d < strides.n; d++)
     if (strides.v[d] < 0)
       return ec_call_fail(c, i + 1, "%" PRId64 " for dimension %zu is negative", strides.v[d], d);
-  return ec_call_resize(c, o, sizes.n, sizes.v);
+  return make_zeros(c, o, sizes);
 }
 
 ec_status ec_op_empty_strided_out(ec_call *c) { return empty_strided(c, 0, 2); }
@@ -61,8 +69,8 @@ static ec_status format_strides(ec_call *c, size_t arg, ec_ints sizes, int64_t *
   return EC_OK;
 }
 
-/* Resizes the output to self's elements in memory order, followed by zeros (uninitialised in eager
- * PyTorch). In place the elements are saved first, because the output's dim order stays. */
+/* Resizes the output to self's elements in memory order, followed by zeros. In place the elements
+ * are saved first, because the output's dim order stays. */
 static ec_status resize_output(ec_call *c, size_t o) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, o);
