@@ -4,7 +4,8 @@
 
 #include "runtime/describe.h"
 #include "runtime/method.h"
-#include "testing/fuzz_run.h"
+#include "testing/fuzz_counts.h"
+#include "testing/fuzz_mutate.h"
 
 enum { EC_FUZZ_MAX_IO = 64 };
 

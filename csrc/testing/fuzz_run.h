@@ -2,17 +2,8 @@
 #ifndef EC_TESTING_FUZZ_RUN_H
 #define EC_TESTING_FUZZ_RUN_H
 
+#include "testing/fuzz_counts.h"
 #include "testing/fuzz_mutate.h"
-
-enum { EC_FUZZ_STATUSES = 64 }; /* statuses are below */
-
-typedef struct ec_fuzz_counts {
-  size_t cases, opened, methods, loaded, ran, skipped;
-  size_t compared, undecided, differ; /* calls in two ways: see fuzz_agree.h */
-  size_t unordered; /* methods whose calls write memory of their operands */
-  size_t tensors; /* tensors read from bundled programs */
-  size_t failed[EC_FUZZ_STATUSES]; /* by status */
-} ec_fuzz_counts;
 
 /* Registers the backends and operators of plug-ins that are linked. Called once. */
 void ec_fuzz_init(void);
