@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 import executorch_c
 from executorch_c import cli
+from executorch_c.check import by_flow
 from executorch_c.debug import _judge
 from executorch_c.debug._matching import values
 from executorch_c.devtools import explain
@@ -51,6 +52,32 @@ def test_references(flow: str, tmp_path: Path) -> None:
     programs = [manager.buffer, executorch_c.Runtime.get().load_program(manager.buffer), manager]
     for program in programs:
         assert explain(record, [IMAGE[0].numpy()], program=program)
+
+
+class Attention(nn.Module):
+    """Causal attention of two heads of keys and values, each for two heads of queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(16, 16), nn.Linear(16, 8), nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            layer(x).unflatten(2, (-1, 4)).transpose(1, 2) for layer in (self.q, self.k, self.v)
+        )
+        k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).flatten(2)
+
+
+def test_attention_of_grouped_heads() -> None:
+    """MLX's node of attention reads keys and values before they are repeated."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 7, 16)
+    made = by_flow.make(Attention().eval(), (x,), "mlx", progress=False)
+    report = explain(made.reference, (x,), program=made.subject.opened)
+    assert report.verdict == "match", str(report)
+    assert any(row.name.startswith("Sdpa") and not row.instead for row in report), str(report)
 
 
 def test_where_it_is_in_the_model() -> None:

@@ -46,6 +46,7 @@ KINDS = {
     "layernorm": "layer_norm",
     "rmsnorm": "rms_norm",
     "sdpa": "scaled_dot_product_attention",
+    "scaleddotproductattention": "scaled_dot_product_attention",
     "deconvolution": "convolution",
     "batchmatrixmultiply": "bmm",
     "multiply": "mul",

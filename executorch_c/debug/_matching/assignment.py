@@ -24,7 +24,7 @@ MAX_CANDIDATES = 64
 PRODUCTS = {"linear", "convolution", "bmm"}
 """Kinds that are not on the path to a step of another kind."""
 
-ANY = {"", "scaleddotproductattention"}
+ANY = {"", "scaled_dot_product_attention"}
 """Kinds of steps that may contain several products."""
 
 
