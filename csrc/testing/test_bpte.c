@@ -1,4 +1,5 @@
 /* format/bpte.c: bundled programs, intact and damaged. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "format/bpte.h"
@@ -84,4 +85,37 @@ void ec_test_bpte_tensors(ec_test *t) {
                  "not a permutation");
   EC_CHECK_FAILS(t, read_with(TENSOR ".dim_order[0]", 2, &err), &err, EC_INVALID_PROGRAM,
                  "not a permutation");
+}
+
+/* A tensor with these sizes, dimension order and data. */
+static ec_status read_shape_of(const char *shape, ec_bpte_tensor *out, ec_error *err) {
+  EC_BUILD(b);
+  char text[512];
+  snprintf(text, sizeof text,
+           "{program: 'p', method_test_suites: [{method_name: 'f', test_cases: [{inputs: ["
+           "{val: Tensor {scalar_type: 6, %s}}]}]}]}",
+           shape);
+  ec_build_begin(&b, 8);
+  ec_text_build(&b, ec_bpte_schema(), text);
+  return read_tensor(&b, out, err);
+}
+
+void ec_test_bpte_shapes(ec_test *t) {
+  ec_error err = {0};
+  ec_bpte_tensor out;
+  EC_CHECK_OK(t, read_shape_of("sizes: [1 2], data: '12345678'", &out, &err), &err);
+  EC_CHECK(t, out.rank == 2 && out.dim_order[0] == 0 && out.dim_order[1] == 1);
+  EC_CHECK_OK(t, read_shape_of("sizes: [2147483647 2147483647 2147483647 0]", &out, &err), &err);
+  EC_CHECK(t, out.rank == 4 && out.data.size == 0);
+  EC_CHECK_FAILS(t, read_shape_of("sizes: [0], data: '1234'", &out, &err), &err,
+                 EC_INVALID_PROGRAM, "4 bytes of data, the sizes need 0");
+  EC_CHECK_FAILS(t, read_shape_of("sizes: [2147483647 2147483647 2147483647 2147483647], data: '1'",
+                                  &out, &err),
+                 &err, EC_INVALID_PROGRAM, "the sizes need more than 1");
+  EC_CHECK_FAILS(t, read_shape_of("sizes: [1 1], dim_order: [0]", &out, &err), &err,
+                 EC_INVALID_PROGRAM, "2 sizes, but 1 entries");
+  EC_CHECK_FAILS(t, read_shape_of("sizes: [1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]", &out, &err), &err,
+                 EC_NOT_SUPPORTED, "rank 17");
+  EC_CHECK_OK(t, read_shape_of("sizes: [1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1], data: '1234'", &out, &err),
+              &err);
 }

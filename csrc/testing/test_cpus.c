@@ -32,6 +32,9 @@ static const group_case cases[] = {
   {"2:cpuacct,cpu:/a\n",
    {{"cpu/a/cpu.cfs_quota_us", "-1\n"}, {"cpu/a/cpu.cfs_period_us", "100000\n"}},
    0},
+  {"2:cpu:/a\n", {{"cpu/a/cpu.cfs_quota_us", "50000\n"}}, 0}, /* no period */
+  {"0:memory:/\n", {{"cpu.max", "200000 100000\n"}}, 0},
+  {"0::/a/b\n", {{"a/b/cpu.max", "100000 50000\n"}, {"a/cpu.max", "100000 100000\n"}}, 1},
   {"2:cpuset:/a\n",
    {{"cpu/a/cpu.cfs_quota_us", "50000\n"}, {"cpu/a/cpu.cfs_period_us", "100000\n"}},
    0},
@@ -82,6 +85,11 @@ void ec_test_cpus_quota(ec_test *t) {
   EC_CHECK(t, mkdtemp(root) != NULL);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(t, &cases[i], root);
   EC_CHECK(t, ec_cpus_quota("/no/such/file", "/no/such/folder") == 0);
+  static char longest[5000], nearly[4090]; /* too long for a path, alone or with a file */
+  memset(longest, '/', sizeof longest - 1);
+  memset(nearly, '/', sizeof nearly - 1);
+  EC_CHECK(t, ec_cpus_quota("/proc/self/cgroup", longest) == 0);
+  EC_CHECK(t, ec_cpus_quota("/proc/self/cgroup", nearly) == 0);
 }
 
 void ec_test_cpus_affinity(ec_test *t) {

@@ -1,4 +1,5 @@
-/* Runs the tests of tests.def, or those whose names contain an argument. */
+/* Runs the tests of tests.def, or those whose names contain an argument; an argument "=name" is a
+ * whole name. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -42,7 +43,8 @@ void ec_test_expect(ec_test *t, const char *file, int line, ec_status actual, co
 
 static int wanted(const char *name, int argc, char **argv) {
   for (int i = 1; i < argc; i++)
-    if (strstr(name, argv[i])) return 1;
+    if (argv[i][0] == '=' ? strcmp(name, argv[i] + 1) == 0 : strstr(name, argv[i]) != NULL)
+      return 1;
   return argc < 2;
 }
 

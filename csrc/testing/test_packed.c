@@ -90,6 +90,8 @@ void ec_test_packed_weights(ec_test *t) {
 }
 
 void ec_test_packed_weights_without_room(ec_test *t) {
+  ec_error err = {0};
+  EC_CHECK_OK(t, ec_ops_init(&err), &err);
   product p = {0};
   add_matrix(&p, SELF, 70, 50);
   add_matrix(&p, MAT2, 50, 90);

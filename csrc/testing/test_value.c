@@ -1,0 +1,151 @@
+/* core/: numbers of every kind, names, layouts, statuses, and limits of the machine. */
+#include "core/value.h"
+
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "core/arena.h"
+#include "core/budget.h"
+#include "core/half.h"
+#include "core/threads.h"
+#include "testing/test.h"
+
+void ec_test_value_numbers(ec_test *t) {
+  const ec_value rows[] = {{.kind = EC_KIND_INT, .as.i = 3}, {.kind = EC_KIND_DOUBLE, .as.d = 3.5},
+                           {.kind = EC_KIND_BOOL, .as.b = true}, {.kind = EC_KIND_BOOL},
+                           {.kind = EC_KIND_INT}, {.kind = EC_KIND_DOUBLE, .as.d = 0.25}};
+  const int64_t ints[] = {3, 3, 1, 0, 0, 0};
+  const double doubles[] = {3, 3.5, 1, 0, 0, 0.25};
+  const bool bools[] = {true, true, true, false, false, true};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const ec_value *v = &rows[i];
+    EC_CHECK(t, ec_is_number(v) && ec_value_scalar(v).kind == (ec_kind)v->kind);
+    EC_CHECK(t, ec_value_int(v) == ints[i] && ec_scalar_int(ec_value_scalar(v)) == ints[i]);
+    EC_CHECK(t, ec_value_double(v) == doubles[i]);
+    EC_CHECK(t, ec_scalar_double(ec_value_scalar(v)) == doubles[i]);
+    EC_CHECK(t, ec_value_bool(v) == bools[i]);
+  }
+  EC_CHECK(t, !ec_is_number(&(ec_value){.kind = EC_KIND_TENSOR}));
+}
+
+void ec_test_value_kinds(ec_test *t) {
+  static const char *const names[] = {
+      "None",     "Tensor",     "String",  "Double",     "Int",         "Bool",
+      "BoolList", "DoubleList", "IntList", "TensorList", "unknown kind", "OptionalTensorList"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    EC_CHECK(t, !strcmp(ec_kind_name((ec_kind)i), names[i]));
+}
+
+void ec_test_statuses(ec_test *t) {
+  static const ec_status codes[] = {
+#define EC_STATUS(name, code, sentence, pyclass, pybase) EC_##name,
+#include "core/status.def"
+#undef EC_STATUS
+  };
+  enum { COUNT = sizeof codes / sizeof *codes };
+  for (size_t i = 0; i < COUNT; i++) {
+    const char *text = ec_status_sentence(codes[i]);
+    EC_CHECK(t, text[0] && strcmp(text, "unknown status") != 0);
+    for (size_t j = 0; j < i; j++) EC_CHECK(t, strcmp(text, ec_status_sentence(codes[j])) != 0);
+  }
+  ec_error_clear(NULL);
+  EC_CHECK(t, ec_fail_hint(NULL, EC_NOT_FOUND, EC_HINT_IS_DATA, "x") == EC_NOT_FOUND);
+}
+
+static ec_tensor shaped(size_t rank, const int64_t *sizes, const uint8_t *order) {
+  ec_tensor tensor;
+  (void)ec_tensor_init(&tensor, EC_FLOAT32, rank, sizes, order, NULL);
+  return tensor;
+}
+
+void ec_test_tensor_layouts(ec_test *t) {
+  const int64_t sizes[] = {2, 3}, others[] = {3, 2}, ones[] = {1, 3}, column[] = {3, 1};
+  const uint8_t order[] = {1, 0};
+  const ec_tensor a = shaped(2, sizes, NULL), b = shaped(2, sizes, order);
+  const ec_tensor c = shaped(1, sizes, NULL), d = shaped(2, others, NULL);
+  EC_CHECK(t, ec_tensor_is_contiguous(&a) && !ec_tensor_is_contiguous(&b));
+  EC_CHECK(t, ec_tensor_same_layout(&a, &a) && !ec_tensor_same_layout(&a, &b));
+  EC_CHECK(t, !ec_tensor_same_layout(&a, &c) && !ec_tensor_same_layout(&a, &d));
+  EC_CHECK(t, ec_tensor_same_sizes(&a, &b) && !ec_tensor_same_sizes(&a, &c));
+  EC_CHECK(t, !ec_tensor_same_sizes(&a, &d));
+  /* Strides of dimensions of size 1 mean nothing, unless the other tensor has more. */
+  const ec_tensor row = shaped(2, ones, NULL), turned = shaped(2, ones, order);
+  const ec_tensor high = shaped(2, column, NULL);
+  EC_CHECK(t, row.strides[0] != turned.strides[0] && ec_tensor_same_layout(&row, &turned));
+  EC_CHECK(t, !ec_tensor_same_layout(&row, &high) && !ec_tensor_same_layout(&high, &row));
+}
+
+void ec_test_tensor_limits(ec_test *t) {
+  ec_error err = {0};
+  ec_budget b;
+  ec_tensor x;
+  EC_CHECK_FAILS(t, ec_tensor_init(&x, EC_INT64, 1, (const int64_t[]){INT64_MAX / 2}, NULL, &err),
+                 &err, EC_INVALID_PROGRAM, "impossible shape");
+  EC_CHECK(t, ec_dtype_in(EC_FLOAT32, EC_SET_FLOATING) && !ec_dtype_in(EC_INT8, EC_SET_FLOATING));
+  EC_CHECK(t, !ec_dtype_in((ec_dtype)40, ~0u));
+  EC_CHECK(t, !strcmp(ec_dtype_name((ec_dtype)46), "unknown dtype"));
+  EC_CHECK_OK(t, ec_tensor_init(&x, EC_FLOAT32, 1, (const int64_t[]){4}, NULL, &err), &err);
+  x.dynamism = EC_DYNAMIC_UNBOUND;
+  ec_budget_init(&b, 0, 1 << 20, NULL);
+  b.growth = 64;
+  ec_budget_enter(&b);
+  EC_CHECK_OK(t, ec_tensor_resize(&x, 1, (const int64_t[]){8}, &err), &err);
+  EC_CHECK(t, b.growth == 32);
+  EC_CHECK_FAILS(t, ec_tensor_resize(&x, 1, (const int64_t[]){100}, &err), &err,
+                 EC_MEMORY_ALLOCATION_FAILED, "unless they are allowed");
+  EC_CHECK(t, err.hint == EC_HINT_MAX_BYTES && b.growth == 32);
+  ec_budget_leave(&b);
+  ec_tensor_drop_data(&x); /* its block is used again */
+  EC_CHECK_OK(t, ec_tensor_resize(&x, 1, (const int64_t[]){6}, &err), &err);
+  EC_CHECK(t, x.data && x.capacity == 32);
+  ec_tensor_drop_data(&x);
+  ec_tensor_trim(&x, true);
+}
+
+void ec_test_budget_explains(ec_test *t) {
+  ec_budget b;
+  ec_error err = {0};
+  ec_budget_init(&b, 2, 100, NULL);
+  EC_CHECK(t, ec_budget_explain(&b, EC_NOT_FOUND, NULL) == EC_NOT_FOUND);
+  ec_fail(&err, EC_DELEGATE_ALLOCATION_FAILED, "no");
+  EC_CHECK(t, ec_budget_explain(&b, err.status, &err) == EC_DELEGATE_ALLOCATION_FAILED);
+  EC_CHECK(t, !strcmp(err.message, "no") && err.hint == EC_HINT_NONE); /* not because of it */
+  b.refused = true;
+  EC_CHECK(t, ec_budget_explain(&b, EC_MEMORY_ALLOCATION_FAILED, NULL) ==
+                  EC_MEMORY_ALLOCATION_FAILED);
+  EC_CHECK_FAILS(t, ec_budget_explain(&b, err.status, &err), &err, EC_DELEGATE_ALLOCATION_FAILED,
+                 "100 bytes may be allocated");
+  EC_CHECK(t, err.hint == EC_HINT_MAX_BYTES);
+  (void)ec_budget_work(&b, 3 * EC_STEP, NULL);
+  EC_CHECK(t, ec_budget_explain(&b, EC_MEMORY_ALLOCATION_FAILED, NULL) != EC_OK);
+  ec_fail(&err, EC_MEMORY_ALLOCATION_FAILED, "no");
+  EC_CHECK_FAILS(t, ec_budget_explain(&b, err.status, &err), &err, EC_MEMORY_ALLOCATION_FAILED,
+                 "(after 2 steps)");
+  EC_CHECK(t, err.hint == EC_HINT_MAX_STEPS);
+}
+
+void ec_test_alloc_limits(ec_test *t) {
+  ec_arena arena = {0};
+  ec_alloc_set_hook(NULL);
+  EC_CHECK(t, !ec_alloc(SIZE_MAX) && !ec_alloc(SIZE_MAX - 100) && !ec_alloc(PTRDIFF_MAX));
+  EC_CHECK(t, !ec_alloc_array(SIZE_MAX / 2, 3) && !ec_alloc((size_t)PTRDIFF_MAX - 4096));
+  EC_CHECK(t, !ec_arena_alloc(&arena, SIZE_MAX, 1) && !ec_arena_alloc(&arena, SIZE_MAX / 2, 1));
+  ec_arena_deinit(&arena);
+  ec_free(NULL);
+  ec_clear(NULL, 0);
+  char *block = ec_alloc_aligned(6 << 20, 1);
+  EC_CHECK(t, block && (uintptr_t)block % EC_ALIGN == 0);
+  if (!block) return;
+  memset(block, 1, 6 << 20);
+  ec_clear(block + 4096, 5 << 20); /* starts and, probably, ends with whole pages */
+  EC_CHECK(t, block[4095] == 1 && !block[4096] && !block[4095 + (5 << 20)]);
+  EC_CHECK(t, block[4096 + (5 << 20)] == 1);
+  ec_free(block);
+}
+
+void ec_test_threads_without_pool(ec_test *t) {
+  EC_CHECK(t, ec_threads_count(NULL) == 1 && !ec_threads_is_started(NULL));
+  ec_threads *pool = ec_threads_acquire(1);
+  EC_CHECK(t, ec_threads_count(pool) == 1 && !ec_threads_is_started(pool));
+  ec_threads_release(pool);
+}

@@ -1,0 +1,1 @@
+"""Mutants of the code: small faults, one at a time, which tests must find."""
