@@ -24,12 +24,13 @@ typedef struct header {
   size_t size;
 } header;
 
+_Static_assert(EC_ALIGN >= sizeof(header), "every block has room for it");
+
 /* Returns a calloc'ed block with room for the header and the padding. One scheme serves every
  * alignment, and calloc keeps its lazy zero pages. */
 static void *libc_alloc(void *user, size_t size, size_t align, int zeroed) {
   (void)user;
   size_t total;
-  if (align < sizeof(header)) align = sizeof(header);
   if (!ec_add_size(size, align + sizeof(header), &total) || total > PTRDIFF_MAX) return NULL;
   char *raw = zeroed ? calloc(1, total) : malloc(total);
   if (!raw) return NULL;

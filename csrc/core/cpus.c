@@ -18,8 +18,8 @@ enum { LONGEST = 4096 }; /* bytes of a path, NUL included */
 /* Reads the first words of a file. Returns false if the file does not exist. */
 static bool read_words(const char *folder, const char *group, const char *name, char word[2][32]) {
   char path[LONGEST];
-  const int length = snprintf(path, sizeof path, "%s%s/%s", folder, group, name);
-  FILE *file = length > 0 && length < LONGEST ? fopen(path, "re") : NULL;
+  const size_t length = (size_t)snprintf(path, sizeof path, "%s%s/%s", folder, group, name);
+  FILE *file = length < sizeof path ? fopen(path, "re") : NULL; /* a failure is a huge length */
   if (!file) return false;
   word[1][0] = 0;
   const int words = fscanf(file, "%31s %31s", word[0], word[1]);
@@ -54,8 +54,8 @@ static size_t least(size_t a, size_t b) { return !a || (b && b < a) ? b : a; }
  * outside it: a missing folder sets no limit, and the outermost one belongs to the container. */
 static size_t quota_up(const char *mounted, const char *below, char *group, bool is_first_version) {
   char folder[LONGEST];
-  const int length = snprintf(folder, sizeof folder, "%s%s", mounted, below);
-  if (length < 0 || length >= LONGEST) return 0;
+  const size_t length = (size_t)snprintf(folder, sizeof folder, "%s%s", mounted, below);
+  if (length >= sizeof folder) return 0; /* or snprintf failed */
   size_t quota = 0;
   if (strstr(group, "/..")) group[0] = 0;
   for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {

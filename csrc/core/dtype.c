@@ -1,6 +1,7 @@
 /* Names and sizes of scalar types. */
 #include "core/dtype.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -58,7 +59,7 @@ const char *ec_dtype_set_names(ec_dtype_set set, char *buffer, size_t size) {
   for (unsigned id = 0; id < EC_DTYPE_COUNT && at < size; id++)
     if (set >> id & 1u) {
       int n = snprintf(buffer + at, size - at, "%s%s", at ? ", " : "", row_of((ec_dtype)id)->name);
-      if (n < 0) break;
+      assert(n > 0); /* names are ASCII */
       at += (size_t)n;
     }
   return buffer;

@@ -1,6 +1,7 @@
 /* Shapes, dense strides and resizing. */
 #include "core/tensor.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,11 +76,11 @@ struct ec_storage {
 
 static void *storage_bytes(struct ec_storage *storage) { return (char *)storage + EC_ALIGN; }
 
-/* Grows by half, so that appending loops stay linear. */
+/* Grows by half, so that appending loops stay linear. check_sizes has checked the elements: their
+ * bytes, and half as many more with the header, are below SIZE_MAX. */
 static ec_status grow_data(ec_tensor *t, int64_t numel, ec_error *err) {
-  size_t nbytes, total;
-  if (!ec_mul_size((size_t)numel, ec_dtype_size((ec_dtype)t->dtype), &nbytes))
-    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "%" PRId64 " elements overflow", numel);
+  size_t nbytes = (size_t)numel * ec_dtype_size((ec_dtype)t->dtype);
+  assert(nbytes <= EC_MAX_BYTES);
   if (t->data && nbytes <= t->capacity) return EC_OK;
   if (!t->storage || nbytes > t->storage->size) {
     if (t->storage && nbytes < t->storage->size + t->storage->size / 2)
@@ -88,8 +89,8 @@ static ec_status grow_data(ec_tensor *t, int64_t numel, ec_error *err) {
       return ec_fail_hint(err, EC_MEMORY_ALLOCATION_FAILED, EC_HINT_MAX_BYTES,
                           "no %zu bytes for a tensor without a bound, unless they are allowed",
                           nbytes);
-    struct ec_storage *storage =
-        ec_add_size(nbytes, EC_ALIGN, &total) ? ec_alloc_zeroed(total) : NULL;
+    assert(nbytes <= SIZE_MAX - EC_ALIGN);
+    struct ec_storage *storage = ec_alloc_zeroed(nbytes + EC_ALIGN);
     if (!storage)
       return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", nbytes);
     *storage = (struct ec_storage){t->storage, nbytes};
@@ -207,7 +208,7 @@ const char *ec_shape_text(const int64_t *sizes, size_t rank, char *buffer, size_
   size_t at = 0;
   for (size_t d = 0; d < rank && at < size; d++) {
     int n = snprintf(buffer + at, size - at, "%s%" PRId64, d ? ", " : "(", sizes[d]);
-    if (n < 0) break;
+    assert(n > 0); /* numbers have no encoding that could fail */
     at += (size_t)n;
   }
   if (at < size) snprintf(buffer + at, size - at, rank == 0 ? "()" : rank == 1 ? ",)" : ")");

@@ -5,6 +5,7 @@
  * between the stack frames of the walk, formatted only on failure. */
 #include "format/fb.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -54,6 +55,7 @@ static void format_path(const field_path *path, char *text, size_t size) {
   const field_path *links[EC_MAX_FB_DEPTH + 2];
   size_t steps = 0, used = 0;
   for (; path && steps < sizeof links / sizeof links[0]; path = path->parent) links[steps++] = path;
+  assert(!path); /* a field per table of the walk, and those are bounded by EC_MAX_FB_DEPTH */
   text[0] = '\0';
   while (steps-- > 0 && used < size) {
     int n = snprintf(text + used, size - used, links[steps]->index < 0 ? "%s%s" : "%s%s[%lld]",
@@ -90,9 +92,7 @@ static ec_status check_table(verifier *v, size_t at, const ec_fb_schema *schema,
                              const field_path *path, checked_table *out) {
   if (v->tables == 0) return fail_at(v, path, "more than %d tables", EC_MAX_FB_TABLES);
   v->tables--;
-  if (!ec_in_range(at, OFFSET_BYTES, v->size))
-    return fail_at(v, path, "table %s at offset %zu lies outside the %zu bytes", schema->name, at,
-                   v->size);
+  assert(ec_in_range(at, OFFSET_BYTES, v->size)); /* follow_offset led here */
   int64_t vtable = (int64_t)at - (int32_t)ec_read_u32(v->data + at);
   if (vtable < 0 || !ec_in_range((uint64_t)vtable, 4, v->size))
     return fail_at(v, path, "vtable of %s at offset %lld lies outside the %zu bytes", schema->name,
@@ -129,7 +129,9 @@ static ec_status follow_offset(verifier *v, size_t slot, const field_path *path,
   *out = 0;
   if (offset < OFFSET_BYTES)
     return fail_at(v, path, "offset %u points to itself", (unsigned)offset);
-  if (!ec_add_size(slot, offset, out) || !ec_in_range(*out, OFFSET_BYTES, v->size))
+  *out = slot + offset;
+  assert(*out > slot); /* slot is inside the buffer, of at most PTRDIFF_MAX bytes */
+  if (!ec_in_range(*out, OFFSET_BYTES, v->size))
     return fail_at(v, path, "offset %u at %zu points outside the %zu bytes", (unsigned)offset, slot,
                    v->size);
   return EC_OK;
@@ -207,11 +209,10 @@ static ec_status verify_field(verifier *v, const checked_table *table, const ec_
   case EC_FB_VECTOR: return check_vector(v, target, field->size, &path, &count);
   case EC_FB_TABLE: return verify_table(v, target, field->tables[0], depth, &path);
   case EC_FB_TABLES: return verify_tables(v, target, field->tables[0], depth, &path);
-  case EC_FB_STRINGS: return verify_strings(v, target, &path);
-  case EC_FB_SCALAR:
-  case EC_FB_UNION: break;
+  default: break;
   }
-  return EC_OK;
+  assert(field->type == EC_FB_STRINGS); /* scalars and unions returned above */
+  return verify_strings(v, target, &path);
 }
 
 static ec_status verify_table(verifier *v, size_t at, const ec_fb_schema *schema, unsigned depth,
@@ -234,7 +235,7 @@ ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *roo
   size_t at;
   if (size < 8 || size > EC_MAX_BYTES)
     return fail_at(&v, NULL, "a FlatBuffer cannot have %zu bytes", size);
-  v.budget = size > SIZE_MAX / SHARING ? SIZE_MAX : size * SHARING;
+  v.budget = size > SIZE_MAX / SHARING ? SIZE_MAX : size * SHARING; /* 32 bits: of 1 GB */
   EC_TRY(follow_offset(&v, 0, NULL, &at));
   return verify_table(&v, at, root, EC_MAX_FB_DEPTH, NULL);
 }

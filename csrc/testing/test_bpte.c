@@ -116,6 +116,6 @@ void ec_test_bpte_shapes(ec_test *t) {
                  EC_INVALID_PROGRAM, "2 sizes, but 1 entries");
   EC_CHECK_FAILS(t, read_shape_of("sizes: [1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]", &out, &err), &err,
                  EC_NOT_SUPPORTED, "rank 17");
-  EC_CHECK_OK(t, read_shape_of("sizes: [1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1], data: '1234'", &out, &err),
-              &err);
+  EC_CHECK_OK(
+      t, read_shape_of("sizes: [1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1], data: '1234'", &out, &err), &err);
 }

@@ -48,7 +48,8 @@ void ec_test_ptd_header(ec_test *t) {
   memcpy(b.data + 8, "FH02", 4);
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "FH01");
   memcpy(b.data + 4, "FT02", 4);
-  EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "'FT02'");
+  EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA,
+                 "another version: found identifier 'FT02'");
   ec_sample_pte(&b);
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "a .pte program");
 }

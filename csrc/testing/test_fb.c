@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/limits.h"
 #include "format/ptd.h"
 #include "format/pte.h"
 #include "testing/sample.h"
@@ -185,6 +186,19 @@ void ec_test_fb_strings_vector(ec_test *t) {
   b.data[text] = 4; /* its NUL would be beyond the end */
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, &strings_schema, &err), &err, EC_INVALID_PROGRAM,
                  "is not NUL-terminated");
+  const size_t names = ec_text_find(&b, &strings_schema, "names");
+  ec_fb_poke(&b, names + 8, 2, 4);
+  b.data[text] = 3;
+  b.data[text + 4 + 3] = 0;
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, &strings_schema, &err), &err, EC_INVALID_PROGRAM,
+                 "names[1]: offset 2 points to itself");
+  ec_fb_poke(&b, names, UINT32_MAX, 4);
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, &strings_schema, &err), &err, EC_INVALID_PROGRAM,
+                 "names: vector of 4294967295 items");
+  EC_CHECK_FAILS(t, ec_fb_verify(b.data, EC_MAX_BYTES + 1, &strings_schema, "it", &err), &err,
+                 EC_INVALID_PROGRAM, "cannot have");
+  build(&b, &strings_schema, "{names: ['abc'*2]}");
+  EC_CHECK_OK(t, ec_fb_verify(b.data, EC_MAX_BYTES, &strings_schema, "it", &err), &err);
 }
 
 static const ec_fb_schema nested_schema;

@@ -172,6 +172,15 @@ void ec_test_pte_legacy_constants(ec_test *t) {
   EC_CHECK_FAILS(t, ec_pte_mutable_data(&pte, 0, 1, &c, &err), &err, EC_INVALID_PROGRAM,
                  "no mutable_data_segments");
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "no execution_plan");
+  b.size = 8;
+  ec_text_build(&b, ec_pte_schema(), /* one offset is no constant in a segment */
+                "{constant_buffer: [{}], constant_segment: {offsets: [0]}}");
+  EC_CHECK_OK(t, ec_pte_open(&pte, b.data, b.size, EC_VERIFY_MINIMAL, &err), &err);
+  b.size = 8;
+  ec_text_build(&b, ec_pte_schema(), "{constant_buffer: [{}]}");
+  EC_CHECK_OK(t, ec_pte_open(&pte, b.data, b.size, EC_VERIFY_MINIMAL, &err), &err);
+  EC_CHECK_OK(t, ec_pte_constant(&pte, 0, 0, &c, &err), &err);
+  EC_CHECK(t, c.size == 0 && c.data == b.data); /* without storage: anywhere in the file */
 }
 
 #define PROCESSED "execution_plan[0].delegates[0].processed"

@@ -48,6 +48,9 @@ void ec_test_statuses(ec_test *t) {
     EC_CHECK(t, text[0] && strcmp(text, "unknown status") != 0);
     for (size_t j = 0; j < i; j++) EC_CHECK(t, strcmp(text, ec_status_sentence(codes[j])) != 0);
   }
+  ec_error err = {0};
+  ec_fail(&err, EC_NOT_FOUND, "%ls", L"\xd800"); /* has no encoding */
+  EC_CHECK(t, err.status == EC_NOT_FOUND && strlen(err.message) < EC_ERROR_SIZE);
   ec_error_clear(NULL);
   EC_CHECK(t, ec_fail_hint(NULL, EC_NOT_FOUND, EC_HINT_IS_DATA, "x") == EC_NOT_FOUND);
 }
@@ -84,8 +87,21 @@ void ec_test_tensor_limits(ec_test *t) {
   EC_CHECK(t, ec_dtype_in(EC_FLOAT32, EC_SET_FLOATING) && !ec_dtype_in(EC_INT8, EC_SET_FLOATING));
   EC_CHECK(t, !ec_dtype_in((ec_dtype)40, ~0u));
   EC_CHECK(t, !strcmp(ec_dtype_name((ec_dtype)46), "unknown dtype"));
+  char small[10];
+  int64_t n;
+  EC_CHECK(t, !ec_numel((const int64_t[]){INT64_MAX, 2, 2}, 3, &n));
+  ec_shape_text((const int64_t[]){123456, 789012, 5}, 3, small, sizeof small);
+  EC_CHECK(t, !strcmp(small, "(123456, "));
+  EC_CHECK_OK(t, ec_tensor_init(&x, EC_FLOAT32, 0, NULL, NULL, &err), &err);
+  float number = 0;
+  x.data = &number;
+  x.capacity = sizeof number;
+  EC_CHECK_OK(t, ec_tensor_resize(&x, 0, NULL, &err), &err);
+  EC_CHECK(t, x.numel == 1 && ec_tensor_has_sizes(&x, 0, NULL));
   EC_CHECK_OK(t, ec_tensor_init(&x, EC_FLOAT32, 1, (const int64_t[]){4}, NULL, &err), &err);
   x.dynamism = EC_DYNAMIC_UNBOUND;
+  EC_CHECK_FAILS(t, ec_tensor_resize(&x, 1, (const int64_t[]){INT64_MAX / 2 + 1}, &err), &err,
+                 EC_NOT_SUPPORTED, "impossible");
   ec_budget_init(&b, 0, 1 << 20, NULL);
   b.growth = 64;
   ec_budget_enter(&b);
@@ -124,6 +140,19 @@ void ec_test_budget_explains(ec_test *t) {
   EC_CHECK(t, err.hint == EC_HINT_MAX_STEPS);
 }
 
+static void *grant(void *user, size_t size, size_t align, int zeroed) {
+  static _Alignas(EC_ALIGN) char block[2 * EC_ALIGN];
+  (void)user, (void)size, (void)align, (void)zeroed;
+  return block;
+}
+
+static void forget(void *user, void *block) { (void)user, (void)block; }
+
+static size_t measure(void *user, void *block) {
+  (void)user, (void)block;
+  return 0;
+}
+
 void ec_test_alloc_limits(ec_test *t) {
   ec_arena arena = {0};
   ec_alloc_set_hook(NULL);
@@ -131,6 +160,11 @@ void ec_test_alloc_limits(ec_test *t) {
   EC_CHECK(t, !ec_alloc_array(SIZE_MAX / 2, 3) && !ec_alloc((size_t)PTRDIFF_MAX - 4096));
   EC_CHECK(t, !ec_arena_alloc(&arena, SIZE_MAX, 1) && !ec_arena_alloc(&arena, SIZE_MAX / 2, 1));
   ec_arena_deinit(&arena);
+  ec_alloc_set_hook(&(ec_alloc_hook){grant, forget, measure, NULL}); /* blocks without an end */
+  EC_CHECK(t, ec_arena_alloc(&arena, SIZE_MAX / 3, 1) && arena.total == SIZE_MAX / 3 + EC_ALIGN);
+  EC_CHECK(t, !ec_arena_alloc(&arena, SIZE_MAX / 3, 1)); /* they cannot grow any more */
+  ec_arena_deinit(&arena);
+  ec_alloc_set_hook(NULL);
   ec_free(NULL);
   ec_clear(NULL, 0);
   char *block = ec_alloc_aligned(6 << 20, 1);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -160,6 +160,8 @@ void ec_test_kinds_of_archives(ec_test *t) {
   memcpy(data + 40, "program.ptg", 11);
   EC_CHECK(t, !ec_kind_is_other_archive(data, size));
   EC_CHECK(t, !ec_kind_is_other_archive((const uint8_t *)"\0\0\0\0ET12....", 12));
+  ec_error err = {0};
+  EC_CHECK_FAILS(t, fail_kind(100, 0, "RIFF", &err), &err, EC_INVALID_PROGRAM, "is unknown");
 }
 
 void ec_test_kinds_of_folders(ec_test *t) {
@@ -196,6 +198,12 @@ void ec_test_source_kinds(ec_test *t) {
   ec_error err = {0};
   bool is_stream = true;
   int ends[2];
+  EC_CHECK_FAILS(t, ec_source_open_buffer(&(ec_source){0}, NULL, 8, NULL, NULL, &err), &err,
+                 EC_INVALID_ARGUMENT, "the buffer is empty");
+  EC_CHECK(t, socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  EC_CHECK_OK(t, ec_source_check_open(ends[0], "a socket", &is_stream, &err), &err);
+  EC_CHECK(t, is_stream);
+  close(ends[0]), close(ends[1]);
   EC_CHECK(t, pipe(ends) == 0);
   EC_CHECK_OK(t, ec_source_check_open(ends[0], "a pipe", &is_stream, &err), &err);
   EC_CHECK(t, is_stream);
@@ -242,6 +250,8 @@ void ec_test_source_mapped(ec_test *t) {
   EC_CHECK(t, ftruncate(fd, EC_COPIED_FILE + 2) == 0);
   EC_CHECK_FAILS(t, ec_source_check_unchanged(&s, &err), &err, EC_INVALID_STATE,
                  "(1048578 bytes, it had 1048577)");
+  const ec_source lost = {.watched = 1 << 20, .size = 1}; /* no such descriptor */
+  EC_CHECK_OK(t, ec_source_check_unchanged(&lost, &err), &err);
   ec_source_close(&s);
   EC_CHECK(t, !s.data && !s.path);
   EC_CHECK_OK(t, ec_source_check_unchanged(&s, &err), &err); /* closed: nothing is watched */

@@ -18,7 +18,11 @@ CSRC = ROOT / "csrc"
 FOLDERS = ("core", "format", "trace", "backend", "runtime")
 QUICK = 0.1
 """Seconds of a test that runs before others."""
-FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-w", "-I.", "-Iinclude"]
+FLAGS = (
+    "-std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -w -I. -Iinclude "
+    "-DEC_HAVE_PTHREADPOOL=1 -Itesting/pool"
+).split()
+"""Of csrc/Makefile with TEST_POOL, whose threads are those of csrc/testing/pool."""
 SECONDS, MEMORY = 6, 16 << 30
 """Limits of a run: processor time, and address space in bytes."""
 Lines = dict[str, dict[str, list[str]]]
@@ -63,24 +67,27 @@ def names() -> list[str]:
     return re.findall(r"^EC_TEST\((\w+)\)", (CSRC / "testing/tests.def").read_text(), re.M)
 
 
-def executed(folder: Path) -> set[tuple[str, int]]:
-    """Return the lines that ran since the counters in a folder were removed."""
+def executed(folder: Path) -> dict[tuple[str, int], bool]:
+    """Return the lines with code, and True for those that ran since the counters in a folder were
+    removed."""
     data = [str(path) for layer in FOLDERS for path in folder.glob(f"{layer}/**/*.gcda")]
     command = ["gcov", "--json-format", "--stdout", *data]
     output = subprocess.run(command, cwd=CSRC, capture_output=True, check=True).stdout
-    result = set()
+    result: dict[tuple[str, int], bool] = {}
     for document in filter(None, output.splitlines()):
         for file in json.loads(document)["files"]:
             path = (CSRC / file["file"]).resolve()
             if path.is_relative_to(CSRC):
                 name = path.relative_to(ROOT).as_posix()
-                result |= {(name, row["line_number"]) for row in file["lines"] if row["count"]}
+                for row in file["lines"]:
+                    place = (name, row["line_number"])
+                    result[place] = result.get(place, False) or row["count"] > 0
     return result
 
 
 def measure(folder: Path) -> tuple[Lines, dict[str, float]]:
     """Return the tests of each line, and the duration of each test."""
-    program = build(folder, "all", "test_core", CFLAGS="-O0 -g1 --coverage")
+    program = build(folder, "all", "test_core", CFLAGS="-O0 -g1 --coverage", TEST_POOL="1")
     lines: Lines = defaultdict(lambda: defaultdict(list))
     seconds = {}
     for test in names():
@@ -90,8 +97,8 @@ def measure(folder: Path) -> tuple[Lines, dict[str, float]]:
         if ended := run([str(program), f"={test}"], CSRC):
             raise RuntimeError(f"the test {test} does not pass by itself: {ended}")
         seconds[test] = time.monotonic() - start
-        for file, line in executed(folder):
-            lines[file][str(line)].append(test)
+        for (file, line), ran in executed(folder).items():
+            lines[file][str(line)] += [test] if ran else []
     return lines, seconds
 
 
@@ -109,12 +116,16 @@ class CoreTests:
             kept.write_text(json.dumps(measure(folder / "core-lines")))
         self.lines, self.seconds = json.loads(kept.read_text())
         self.original: dict[str, bytes] = {}
-        self.program = build(self.folder, "all", "test_core", CFLAGS="-O0 -g0")
+        build(self.folder, "all", "test_core", CFLAGS="-O0 -g0", TEST_POOL="1")
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Return the tests that run the mutant's line, or the line that its statement begins on."""
-        lines = self.lines.get(mutant.file, {})
-        return lines.get(str(mutant.line), []) or lines.get(str(mutant.line - 1), [])
+        """Return the tests that run the mutant's line. Of one without code, in a table or in the
+        middle of a statement, those of the lines with code around it."""
+        lines = {int(line): tests for line, tests in self.lines.get(mutant.file, {}).items()}
+        above = [line for line in lines if line <= mutant.line]
+        below = [line for line in lines if line >= mutant.line]
+        near = {max(above, default=min(below)), min(below, default=max(above))}
+        return sorted(set().union(*(lines[line] for line in near)))
 
     def same(self, mutant: Mutant) -> bool:
         """Return True if the compiler makes the same code of the mutant."""
@@ -135,6 +146,7 @@ class CoreTests:
         objects = [path for path in self.folder.glob("testing/*.o") if path.stem not in OTHERS]
         layers = [path for layer in FOLDERS for path in self.folder.glob(f"{layer}/**/*.o")]
         layers = [changed if path == replaced else path for path in layers]
+        objects.append(self.folder / "testing/pool/pthreadpool.o")
         library = self.folder / "libexecutorch_c.a"
         command = ["gcc", "-O0", "-o", target, *objects, *layers, library, "-lm", "-lpthread"]
         subprocess.run(list(map(str, command)), check=True)

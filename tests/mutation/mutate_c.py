@@ -27,7 +27,7 @@ SWAPS = {
 }
 """By operator: what stands instead of it."""
 BINARY = set("+-*/%&|^<>")
-"""Operators that need an operand on their left: elsewhere they are a sign, a pointer, an address."""
+"""Operators that need an operand on their left: others are signs, pointers, addresses."""
 ENDS = set(";{}:")
 """Marks after which a statement begins."""
 STARTS = {"(", "=", "->", ".", "[", "++", "--", "+=", "-=", "*=", "/=", "&=", "|=", "<<=", ">>="}
@@ -81,8 +81,10 @@ def float_value(text: str) -> float:
 
 def operand_ends(token: Token) -> bool:
     """Return True if an expression can end with this token."""
-    return token.kind in ("number", "string") or token.text in (")", "]") or (
-        token.kind == "word" and token.text not in WORDS
+    return (
+        token.kind in ("number", "string")
+        or token.text in (")", "]")
+        or (token.kind == "word" and token.text not in WORDS)
     )
 
 
