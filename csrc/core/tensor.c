@@ -162,7 +162,8 @@ bool ec_tensor_has_sizes(const ec_tensor *t, size_t rank, const int64_t *sizes) 
 }
 
 static void set_sizes(ec_tensor *t, const int64_t *sizes, int64_t numel) {
-  if (t->rank) memcpy(t->sizes, sizes, t->rank * sizeof *sizes);
+  assert(t->rank); /* the sizes of rank 0 are always the same */
+  memcpy(t->sizes, sizes, t->rank * sizeof *sizes);
   t->numel = numel;
   ec_strides(t->sizes, t->dim_order, t->rank, t->strides);
 }

@@ -107,6 +107,7 @@ void ec_test_bpte_shapes(ec_test *t) {
   EC_CHECK(t, out.rank == 2 && out.dim_order[0] == 0 && out.dim_order[1] == 1);
   EC_CHECK_OK(t, read_shape_of("sizes: [2147483647 2147483647 2147483647 0]", &out, &err), &err);
   EC_CHECK(t, out.rank == 4 && out.data.size == 0);
+  EC_CHECK_OK(t, read_shape_of("sizes: [0 5]", &out, &err), &err);
   EC_CHECK_FAILS(t, read_shape_of("sizes: [0], data: '1234'", &out, &err), &err,
                  EC_INVALID_PROGRAM, "4 bytes of data, the sizes need 0");
   EC_CHECK_FAILS(t, read_shape_of("sizes: [2147483647 2147483647 2147483647 2147483647], data: '1'",

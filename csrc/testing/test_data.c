@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/limits.h"
 #include "format/named_data.h"
 #include "format/source.h"
 #include "testing/alloc_fail.h"
@@ -47,6 +48,10 @@ void ec_test_ptd_header(ec_test *t) {
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "39 bytes");
   memcpy(b.data + 8, "FH02", 4);
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "FH01");
+  EC_CHECK(t, open_ptd(&b, b.size, NULL) == EC_INVALID_EXTERNAL_DATA);
+  ec_sample_ptd(&b);
+  b.data[48 + 4] ^= 0xff; /* in the tables */
+  EC_CHECK(t, open_ptd(&b, b.size, NULL) == open_ptd(&b, b.size, &err));
   memcpy(b.data + 4, "FT02", 4);
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA,
                  "another version: found identifier 'FT02'");
@@ -92,6 +97,15 @@ void ec_test_named_map(ec_test *t) {
   entry = ec_named_map_find(&map, "weights");
   EC_CHECK(t, entry && entry->source == -1 && entry->bytes.data[0] == 32);
   EC_CHECK(t, !ec_named_map_find(&map, "") && !ec_named_map_find(&map, "weightss"));
+  char place[EC_PTD_TEXT];
+  EC_CHECK(t, !strcmp(ec_named_data_place(entry, place), "the program"));
+  EC_CHECK(t, !strcmp(ec_named_data_place(map.items, place), "data file 0")); /* "blob" */
+  ec_named_data more = {.key = "more", .source = 7};
+  const ec_named_list list = {&more, 1}, none = {NULL, 0};
+  EC_CHECK_OK(t, ec_named_map_init(&map, &pte, &ptd, 1, &list, &arena, &err), &err);
+  EC_CHECK(t, map.count == 4 && ec_named_map_find(&map, "more")->source == 7);
+  EC_CHECK_OK(t, ec_named_map_init(&map, &pte, NULL, 0, &none, &arena, &err), &err);
+  EC_CHECK(t, map.count == 1);
   EC_CHECK_OK(t, ec_named_map_init(&map, NULL, NULL, 0, NULL, &arena, &err), &err);
   EC_CHECK(t, map.count == 0 && !ec_named_map_find(&map, "weight"));
   ec_arena_deinit(&arena);
@@ -147,6 +161,37 @@ void ec_test_named_map_refuses(ec_test *t) {
   refuse(t, LAYOUT "dim_order[0]", 1, "permutation");
   refuse(t, LAYOUT "sizes[0]", UINT32_MAX, "impossible shape (-1, 2)");
   refuse(t, LAYOUT "sizes[0]", 0, "");
+}
+
+/* Keys and ranks at their limits. */
+void ec_test_named_map_limits(ec_test *t) {
+  static const char TEXT[] =
+      "{segments: [{size: 4}], named_data: [{key: '%s', tensor_layout: {scalar_type: 6,"
+      " sizes: [1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 %s], dim_order: [0 1 2 3 4 5 6 7 8 9 10 11 12 13"
+      " 14 15 %s]}}]}";
+  static char key[EC_MAX_NAME + 2], text[sizeof TEXT + sizeof key + 8];
+  const struct {
+    size_t key;
+    const char *more, *says;
+  } rows[] = {{EC_MAX_NAME, "", ""}, {EC_MAX_NAME + 1, "", "a key of 4097 bytes, at most 4096"},
+              {1, "16", "17 sizes and 17 dimensions in dim_order, at most 16"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    EC_BUILD(b);
+    ec_error err = {0};
+    ec_arena arena = {0};
+    ec_named_map map;
+    memset(key, 'k', rows[i].key);
+    key[rows[i].key] = 0;
+    snprintf(text, sizeof text, TEXT, key, *rows[i].more ? "1" : "", rows[i].more);
+    ec_build_begin(&b, 8);
+    ec_text_build(&b, ec_ptd_schema(), text);
+    const ec_ptd ptd = {.data = b.data, .size = b.size, .root = ec_fb_root(b.data),
+                        .segment_data_size = 4};
+    const ec_status status = ec_named_map_init(&map, NULL, &ptd, 1, NULL, &arena, &err);
+    if (*rows[i].says) EC_CHECK(t, status != EC_OK && strstr(err.message, rows[i].says));
+    else EC_CHECK(t, status == EC_OK && map.items->layout.rank == 16 && map.items->has_layout);
+    ec_arena_deinit(&arena);
+  }
 }
 
 void ec_test_source_file(ec_test *t) {

@@ -195,6 +195,9 @@ void ec_test_pte_delegate_data(ec_test *t) {
   ec_fb_table ref = b.data + ec_text_find(&b, ec_pte_schema(), PROCESSED);
   EC_CHECK_OK(t, ec_pte_delegate_data(&pte, ref, &d, &err), &err);
   EC_CHECK(t, d.size == 7 && !memcmp(d.data, "payload", 7));
+  ec_text_drop(&b, ec_pte_schema(), "backend_delegate_data[0].data");
+  EC_CHECK_OK(t, ec_pte_delegate_data(&pte, ref, &d, &err), &err);
+  EC_CHECK(t, d.size == 0 && d.data == pte.data);
   set_field(&b, PROCESSED ".index", 1);
   EC_CHECK_FAILS(t, ec_pte_delegate_data(&pte, ref, &d, &err), &err, EC_INVALID_PROGRAM,
                  "backend_delegate_data[1]");
@@ -278,6 +281,20 @@ void ec_test_pte_consistency(ec_test *t) {
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
   set_field(&b, CONSTANT ".shape_dynamism", 1);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
+  set_field(&b, INPUT ".shape_dynamism", 1); /* both are wrong; only inputs may be */
+  set_field(&b, INPUT ".sizes[1]", UINT32_MAX);
+  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
+  for (uint32_t index = UINT32_MAX; index != 1; index = index == UINT32_MAX ? 11 : 1) {
+    set_field(&b, "execution_plan[0].inputs[0]", index); /* there is no such value */
+    EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[0]: size -1");
+  }
+  set_field(&b, "execution_plan[0].inputs[0]", 1);
+  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[0]: size -1");
+  set_field(&b, INPUT ".sizes[1]", 1);
+  EC_CHECK_OK(t, open_size(&b, b.size, &err), &err); /* the constant is the input now */
+  set_field(&b, "execution_plan[0].inputs[0]", 0);
+  set_field(&b, CONSTANT ".sizes[0]", 0); /* no element, whatever the other size */
+  EC_CHECK_OK(t, open_size(&b, b.size, &err), &err);
   ec_sample_pte(&b);
   set_field(&b, CONSTANT ".scalar_type", 77);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "scalar type 77");

@@ -135,6 +135,10 @@ void ec_test_kinds_of_files(ec_test *t) {
   EC_CHECK(t, err.hint == EC_HINT_NONE);
   EC_CHECK_FAILS(t, fail_kind(8, 4, "FT01", &err), &err, EC_INVALID_PROGRAM, "but a .ptd file");
   EC_CHECK(t, err.hint == EC_HINT_IS_DATA);
+  EC_CHECK_FAILS(t, fail_kind(100, 0, "\x08\x07\x12\x05\x0a", &err), &err, EC_INVALID_PROGRAM,
+                 "a Core ML model (.mlmodel)"); /* two of its bytes may be any */
+  EC_CHECK_FAILS(t, fail_kind(100, 0, "\x08\x07\x13", &err), &err, EC_INVALID_PROGRAM,
+                 "its identifier is unknown");
   EC_CHECK_FAILS(t, fail_kind(100, 4, "NFAT", &err), &err, EC_INVALID_PROGRAM, "a fat .pte");
   EC_CHECK(t, err.hint == EC_HINT_NONE);
 }

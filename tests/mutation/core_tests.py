@@ -30,7 +30,8 @@ Lines = dict[str, dict[str, list[str]]]
 
 
 def limit() -> None:
-    """Limit the process that is about to start."""
+    """Limit the process that is about to start, and begin a group of its children."""
+    os.setpgrp()
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -43,7 +44,6 @@ def run(command: list[str], cwd: Path, seconds: float = 45) -> str:
         cwd=cwd,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,
         preexec_fn=limit,
     )
     try:
