@@ -143,6 +143,51 @@ void ec_test_fb_shared_vtables(ec_test *t) {
                  "values[0].val.sizes: 4 bytes at offset 65520 of the table at ");
 }
 
+static const ec_fb_schema wide_leaf = {"Leaf", NULL, 0};
+static const ec_fb_schema *const wide_leaves[] = {&wide_leaf};
+static const ec_fb_field wide_fields[] = {{"items", 0, EC_FB_TABLES, 0, wide_leaves, 1}};
+static const ec_fb_schema wide_schema = {"Wide", wide_fields, 1};
+
+/* One reference more than tables may be visited, all to the same one. */
+void ec_test_fb_too_many_tables(ec_test *t) {
+  const size_t count = EC_MAX_FB_TABLES, capacity = 4 * count + 4096;
+  ec_error err = {0};
+  ec_fb_writer w = {.data = calloc(1, capacity), .capacity = capacity};
+  EC_CHECK(t, w.data);
+  if (!w.data) return;
+  w.size = 8;
+  ec_fb_slot field = {.id = 0, .size = 4};
+  ec_fb_link(&w, 0, ec_fb_put_table(&w, &field, 1));
+  const size_t items = ec_fb_put_vector(&w, NULL, count, 4);
+  ec_fb_link(&w, field.at, items);
+  const size_t leaf = ec_fb_put_table(&w, NULL, 0);
+  for (size_t i = 0; i < count; i++) ec_fb_link(&w, items + 4 + 4 * i, leaf);
+  EC_CHECK(t, !w.failed);
+  EC_CHECK_FAILS(t, ec_fb_verify(w.data, w.size, &wide_schema, "test", &err), &err,
+                 EC_INVALID_PROGRAM, "items[3999999]: more than 4000000 tables");
+  ec_fb_poke(&w, items, count - 1, 4); /* with the root as many as allowed */
+  EC_CHECK_OK(t, ec_fb_verify(w.data, w.size, &wide_schema, "test", &err), &err);
+  free(w.data);
+}
+
+/* A path that is longer than a message is cut off. */
+void ec_test_fb_long_path(ec_test *t) {
+  static char name[600];
+  EC_BUILD(w);
+  ec_error err = {0};
+  memset(name, 'n', sizeof name - 1);
+  const ec_fb_field inner = {"inner", 0, EC_FB_STRING, 0, NULL, 0};
+  const ec_fb_schema leaf = {"Leaf", &inner, 1}, *const leaves[] = {&leaf};
+  const ec_fb_field outer = {name, 0, EC_FB_TABLE, 0, leaves, 1};
+  const ec_fb_schema schema = {"Outer", &outer, 1};
+  ec_fb_slot top = {.id = 0, .size = 4}, below = {.id = 0, .size = 4, .value = 1};
+  w.size = 8;
+  ec_fb_link(&w, 0, ec_fb_put_table(&w, &top, 1));
+  ec_fb_link(&w, top.at, ec_fb_put_table(&w, &below, 1));
+  EC_CHECK_FAILS(t, ec_fb_verify(w.data, w.size, &schema, "test", &err), &err, EC_INVALID_PROGRAM,
+                 "nnn: offset 1 points to itself");
+}
+
 /* Unknown types are ignored; absent values and absent types are valid. */
 void ec_test_fb_unions(ec_test *t) {
   EC_BUILD(b);
@@ -155,6 +200,13 @@ void ec_test_fb_unions(ec_test *t) {
   EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
   b.data[type] = 0;
   EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
+  const ec_fb_table value = b.data + ec_text_find(&b, ec_pte_schema(), VALUE);
+  uint8_t *slot = b.data + (value - b.data) - (int32_t)ec_read_u32(value) + 4;
+  const uint8_t first = *slot;
+  *slot = 3; /* the type is not after the table's first four bytes */
+  EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
+                 "1 bytes at offset 3 of the table");
+  *slot = first;
   b.data[type] = EC_PTE_INT;
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
                  "val");

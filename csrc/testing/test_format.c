@@ -293,6 +293,9 @@ void ec_test_pte_consistency(ec_test *t) {
   set_field(&b, INPUT ".sizes[1]", 1);
   EC_CHECK_OK(t, open_size(&b, b.size, &err), &err); /* the constant is the input now */
   set_field(&b, "execution_plan[0].inputs[0]", 0);
+  set_field(&b, CONSTANT ".sizes[1]", 3u << 29); /* more than can be indexed, less than 2^64 */
+  set_field(&b, CONSTANT ".shape_dynamism", 0);
+  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "bytes overflow");
   set_field(&b, CONSTANT ".sizes[0]", 0); /* no element, whatever the other size */
   EC_CHECK_OK(t, open_size(&b, b.size, &err), &err);
   ec_sample_pte(&b);
@@ -304,6 +307,10 @@ void ec_test_pte_consistency(ec_test *t) {
   ec_sample_pte(&b);
   set_field(&b, LIST ".items[0]", 11);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "value 11, but there");
+  set_field(&b, LIST ".items[0]", 0);
+  set_field(&b, LIST ".items[1]", 11);
+  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "item 1 is value 11");
+  set_field(&b, LIST ".items[1]", 1);
   set_field(&b, LIST ".items[0]", 3);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "which is not a tensor");
   ec_text_drop(&b, ec_pte_schema(), LIST ".items");

@@ -78,6 +78,25 @@ void ec_test_tensor_layouts(ec_test *t) {
   EC_CHECK(t, !ec_tensor_same_layout(&row, &high) && !ec_tensor_same_layout(&high, &row));
 }
 
+/* Ids of the format without kernels have a name and no size. */
+void ec_test_dtypes_unsupported(ec_test *t) {
+  static const struct {
+    int id;
+    const char *name, *torch_name;
+  } rows[] = {{8, "complex32", "ComplexHalf"}, {12, "qint8", "QInt8"},
+              {13, "quint8", "QUInt8"},        {14, "qint32", "QInt32"},
+              {16, "quint4x2", "QUInt4x2"},    {17, "quint2x4", "QUInt2x4"},
+              {18, "bits1x8", "Bits1x8"},      {19, "bits2x4", "Bits2x4"},
+              {20, "bits4x2", "Bits4x2"},      {21, "bits8", "Bits8"},
+              {22, "bits16", "Bits16"},        {99, "unknown dtype", "Unknown"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const ec_dtype dtype = (ec_dtype)rows[i].id;
+    EC_CHECK(t, ec_dtype_size(dtype) == 0 && !ec_dtype_valid(rows[i].id));
+    EC_CHECK(t, !strcmp(ec_dtype_name(dtype), rows[i].name));
+    EC_CHECK(t, !strcmp(ec_dtype_torch_name(dtype), rows[i].torch_name));
+  }
+}
+
 void ec_test_tensor_limits(ec_test *t) {
   ec_error err = {0};
   ec_budget b;

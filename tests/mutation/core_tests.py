@@ -122,10 +122,9 @@ class CoreTests:
         """Return the tests that run the mutant's line. Of one without code, in a table or in the
         middle of a statement, those of the lines with code around it."""
         lines = {int(line): tests for line, tests in self.lines.get(mutant.file, {}).items()}
-        above = [line for line in lines if line <= mutant.line]
-        below = [line for line in lines if line >= mutant.line]
-        near = {max(above, default=min(below)), min(below, default=max(above))}
-        return sorted(set().union(*(lines[line] for line in near)))
+        above = max((line for line in lines if line <= mutant.line), default=0)
+        below = min((line for line in lines if line >= mutant.line), default=0)
+        return sorted({*lines.get(above, ()), *lines.get(below, ())})
 
     def same(self, mutant: Mutant) -> bool:
         """Return True if the compiler makes the same code of the mutant."""
