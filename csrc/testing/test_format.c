@@ -264,6 +264,31 @@ void ec_test_pte_every_byte(ec_test *t) {
 #define CONSTANT "execution_plan[0].values[1].val"
 #define LIST "execution_plan[0].values[9].val"
 
+/* Sizes that do not fit are those of inputs only. */
+void ec_test_pte_wrong_inputs(ec_test *t) {
+  EC_BUILD(b);
+  ec_error err = {0};
+  ec_sample_pte(&b);
+  set_field(&b, CONSTANT ".sizes[0]", INT32_MAX);
+  set_field(&b, CONSTANT ".sizes[1]", INT32_MAX);
+  set_field(&b, CONSTANT ".shape_dynamism", 1);
+  set_field(&b, INPUT ".shape_dynamism", 1); /* both are wrong; only inputs may be */
+  set_field(&b, INPUT ".sizes[1]", UINT32_MAX);
+  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
+  for (uint32_t index = UINT32_MAX; index != 1; index = index == UINT32_MAX ? 11 : 1) {
+    set_field(&b, "execution_plan[0].inputs[0]", index); /* there is no such value */
+    EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[0]: size -1");
+  }
+  set_field(&b, "execution_plan[0].inputs[0]", 1);
+  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[0]: size -1");
+  set_field(&b, INPUT ".sizes[1]", 1);
+  EC_CHECK_OK(t, open_size(&b, b.size, &err), &err); /* the constant is the input now */
+  set_field(&b, "execution_plan[0].inputs[0]", 0);
+  set_field(&b, CONSTANT ".sizes[1]", 3u << 29); /* more than can be indexed, less than 2^64 */
+  set_field(&b, CONSTANT ".shape_dynamism", 0);
+  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "bytes overflow");
+}
+
 void ec_test_pte_consistency(ec_test *t) {
   EC_BUILD(b);
   ec_error err = {0};
@@ -281,21 +306,6 @@ void ec_test_pte_consistency(ec_test *t) {
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
   set_field(&b, CONSTANT ".shape_dynamism", 1);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
-  set_field(&b, INPUT ".shape_dynamism", 1); /* both are wrong; only inputs may be */
-  set_field(&b, INPUT ".sizes[1]", UINT32_MAX);
-  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[1]: the tensor");
-  for (uint32_t index = UINT32_MAX; index != 1; index = index == UINT32_MAX ? 11 : 1) {
-    set_field(&b, "execution_plan[0].inputs[0]", index); /* there is no such value */
-    EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[0]: size -1");
-  }
-  set_field(&b, "execution_plan[0].inputs[0]", 1);
-  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "values[0]: size -1");
-  set_field(&b, INPUT ".sizes[1]", 1);
-  EC_CHECK_OK(t, open_size(&b, b.size, &err), &err); /* the constant is the input now */
-  set_field(&b, "execution_plan[0].inputs[0]", 0);
-  set_field(&b, CONSTANT ".sizes[1]", 3u << 29); /* more than can be indexed, less than 2^64 */
-  set_field(&b, CONSTANT ".shape_dynamism", 0);
-  EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "bytes overflow");
   set_field(&b, CONSTANT ".sizes[0]", 0); /* no element, whatever the other size */
   EC_CHECK_OK(t, open_size(&b, b.size, &err), &err);
   ec_sample_pte(&b);
