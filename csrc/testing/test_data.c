@@ -153,6 +153,17 @@ static void refuse(ec_test *t, const char *path, int64_t value, const char *says
 #define LAYOUT ENTRY "tensor_layout."
 
 void ec_test_named_map_refuses(ec_test *t) {
+  EC_BUILD(program);
+  ec_error err = {0};
+  ec_pte pte;
+  ec_named_map map;
+  ec_arena arena = {0};
+  ec_sample_pte(&program);
+  EC_CHECK_OK(t, ec_pte_open(&pte, program.data, program.size, EC_VERIFY_MINIMAL, &err), &err);
+  ec_text_set(&program, ec_pte_schema(), "named_data[0].segment_index", 3);
+  EC_CHECK_FAILS(t, ec_named_map_init(&map, &pte, NULL, 0, NULL, &arena, &err), &err,
+                 EC_INVALID_PROGRAM, "program: named_data[0]: segment 3");
+  ec_arena_deinit(&arena);
   refuse(t, ENTRY "key", DROPPED, "data file 0: named_data[0]: the entry has no key");
   refuse(t, ENTRY "segment_index", 3, "segment 3, but the file has 3");
   refuse(t, ENTRY "segment_index", 2, "0 bytes of data for a tensor of 16 bytes");

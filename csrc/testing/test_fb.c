@@ -143,6 +143,29 @@ void ec_test_fb_shared_vtables(ec_test *t) {
                  "values[0].val.sizes: 4 bytes at offset 65520 of the table at ");
 }
 
+/* A root table with a vtable of these bytes; 8 bytes are the smallest FlatBuffer. */
+static ec_status verify_vtable(uint16_t bytes, ec_error *err) {
+  const ec_fb_schema empty = {"Empty", NULL, 0};
+  uint8_t data[16] = {[0] = 8, [8] = 4}; /* root at 8, its vtable 4 bytes before it */
+  memcpy(data + 4, &bytes, sizeof bytes);
+  return ec_fb_verify(data, sizeof data, &empty, "test", err);
+}
+
+void ec_test_fb_vtable_sizes(ec_test *t) {
+  static const uint16_t wrong[] = {0, 2, 3, 5, 11, 13, 14, 0xfffe};
+  const ec_fb_schema empty = {"Empty", NULL, 0};
+  ec_error err = {0};
+  for (uint16_t bytes = 4; bytes <= 12; bytes += 2) /* 12: to the end */
+    EC_CHECK_OK(t, verify_vtable(bytes, &err), &err);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    EC_CHECK_FAILS(t, verify_vtable(wrong[i], &err), &err, EC_INVALID_PROGRAM, "impossible size");
+  const uint8_t least[8] = {[0] = 4, [2] = 4}; /* the table's offset leads to the root's bytes */
+  EC_CHECK_FAILS(t, ec_fb_verify(least, 7, &empty, "test", &err), &err, EC_INVALID_PROGRAM,
+                 "cannot have 7 bytes");
+  ec_fb_verify(least, 8, &empty, "test", &err);
+  EC_CHECK(t, !strstr(err.message, "cannot have"));
+}
+
 static const ec_fb_schema wide_leaf = {"Leaf", NULL, 0};
 static const ec_fb_schema *const wide_leaves[] = {&wide_leaf};
 static const ec_fb_field wide_fields[] = {{"items", 0, EC_FB_TABLES, 0, wide_leaves, 1}};

@@ -124,7 +124,10 @@ class CoreTests:
         lines = {int(line): tests for line, tests in self.lines.get(mutant.file, {}).items()}
         above = max((line for line in lines if line <= mutant.line), default=0)
         below = min((line for line in lines if line >= mutant.line), default=0)
-        return sorted({*lines.get(above, ()), *lines.get(below, ())})
+        near = {*lines.get(above, ()), *lines.get(below, ())}
+        if not near and mutant.line not in lines:  # a table beside functions that no test runs
+            near = set().union(*lines.values())
+        return sorted(near)
 
     def same(self, mutant: Mutant) -> bool:
         """Return True if the compiler makes the same code of the mutant."""
