@@ -5,11 +5,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-KILLED = ("c", "python")
-"""Results that count as found."""
-NOT_COUNTED = ("compiler", "same code")
-"""Results of changes that are no mutants: they do not compile, or mean the same."""
-
 
 @dataclass(frozen=True)
 class Result:
@@ -18,8 +13,9 @@ class Result:
     folder: Folder of the table.
     title: Place and change.
     kind: Kind of the change.
-    result: "compiler", "same code", "c", "python" or "survived".
-    by: The test that fails, how the run ends, or which tests ran.
+    result: "c" (the tests in C find it) or "survived"; of a change that is no mutant "compiler"
+        (it does not compile) or "same code".
+    by: How the run ends, or the number of tests that ran.
     """
 
     name: str
@@ -46,16 +42,15 @@ def table(results: dict[str, Result], judged: dict[str, str]) -> list[str]:
     """Return the lines of the table by folder. Survivors that somebody judged equivalent count as
     such."""
     lines = [
-        "| folder | mutants | by C tests | by Python tests | survived | equivalent | killed |",
-        "|---|---|---|---|---|---|---|",
+        "| folder | mutants | killed | survived | equivalent | rate |",
+        "|---|---|---|---|---|---|",
     ]
     folders = sorted({row.folder for row in results.values()})
     for folder in [*folders, "all"]:
         rows = [row for row in results.values() if folder in (row.folder, "all")]
         count = Counter("equivalent" if row.name in judged else row.result for row in rows)
-        killed = sum(count[kind] for kind in KILLED)
-        whole = killed + count["survived"]
-        rate = f"{100 * killed / whole:.1f} %" if whole else ""
-        cells = (whole, count["c"], count["python"], count["survived"], count["equivalent"], rate)
+        whole = count["c"] + count["survived"]
+        rate = f"{100 * count['c'] / whole:.1f} %" if whole else ""
+        cells = (whole, count["c"], count["survived"], count["equivalent"], rate)
         lines.append(f"| {folder} | " + " | ".join(map(str, cells)) + " |")
     return lines
