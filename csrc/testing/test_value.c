@@ -111,7 +111,7 @@ void ec_test_tensor_limits(ec_test *t) {
   EC_CHECK(t, !ec_numel((const int64_t[]){INT64_MAX, 2, 2}, 3, &n));
   ec_shape_text((const int64_t[]){123456, 789012, 5}, 3, small, sizeof small);
   EC_CHECK(t, !strcmp(small, "(123456, "));
-  EC_CHECK_OK(t, ec_tensor_init(&x, EC_FLOAT32, 0, NULL, NULL, &err), &err);
+  EC_CHECK_OK(t, ec_tensor_init(&x, EC_FLOAT32, 0, &n, NULL, &err), &err);
   float number = 0;
   x.data = &number;
   x.capacity = sizeof number;
@@ -176,7 +176,10 @@ void ec_test_alloc_limits(ec_test *t) {
   ec_arena arena = {0};
   ec_alloc_set_hook(NULL);
   EC_CHECK(t, !ec_alloc(SIZE_MAX) && !ec_alloc(SIZE_MAX - 100) && !ec_alloc(PTRDIFF_MAX));
-  EC_CHECK(t, !ec_alloc_array(SIZE_MAX / 2, 3) && !ec_alloc((size_t)PTRDIFF_MAX - 4096));
+  EC_CHECK(t, !ec_alloc_array(SIZE_MAX / 2, 3));
+#ifndef __SANITIZE_ADDRESS__ /* which ends the process */
+  EC_CHECK(t, !ec_alloc((size_t)PTRDIFF_MAX - 4096));
+#endif
   EC_CHECK(t, !ec_arena_alloc(&arena, SIZE_MAX, 1) && !ec_arena_alloc(&arena, SIZE_MAX / 2, 1));
   ec_arena_deinit(&arena);
   ec_alloc_set_hook(&(ec_alloc_hook){grant, forget, measure, NULL}); /* blocks without an end */
