@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "testing/fuzz_guided.h"
 
-enum { SECONDS = 10, ROW = 16, MAX_BYTES = 1 << 18, PATH_BYTES = 512 };
+enum { SECONDS = 10, WALL_SECONDS = 300, ROW = 16, MAX_BYTES = 1 << 18, PATH_BYTES = 512 };
 
 /* Shared by the parent and its child: the input that runs, and the child's counts at its end. */
 typedef struct shared {
@@ -34,14 +35,22 @@ static void on_alarm(int signal_number) {
   abort();
 }
 
+/* Limits the processor time of a case, so that a busy machine is no finding, and its whole time, in
+ * which it may wait. */
+static void limit(time_t seconds, unsigned wall_seconds) {
+  const struct itimerval timer = {.it_value = {.tv_sec = seconds}};
+  setitimer(ITIMER_VIRTUAL, &timer, NULL);
+  alarm(wall_seconds);
+}
+
 static void run_input(const uint8_t *data, size_t size) {
   uint8_t *exact = malloc(size ? size : 1);
   if (!exact) abort();
   if (size) memcpy(exact, data, size);
   if (running && size <= MAX_BYTES) memcpy(running->data, data, running->size = size);
-  alarm(SECONDS);
+  limit(SECONDS, WALL_SECONDS);
   LLVMFuzzerTestOneInput(exact, size);
-  alarm(0);
+  limit(0, 0);
   free(exact);
 }
 
@@ -108,6 +117,7 @@ static size_t number(int argc, char **argv, const char *name, size_t otherwise) 
 int main(int argc, char **argv) {
   LLVMFuzzerInitialize(&argc, &argv);
   signal(SIGALRM, on_alarm);
+  signal(SIGVTALRM, on_alarm);
   const size_t times = number(argc, argv, "--mutate=", 0), seed = number(argc, argv, "--seed=", 1);
   const char *folder = text(argc, argv, "--out=");
   const int rights = PROT_READ | PROT_WRITE, kind = MAP_SHARED | MAP_ANONYMOUS;

@@ -20,6 +20,7 @@ import numpy as np
 
 from executorch_c import Error, Program, Runtime
 from executorch_c.compare import tolerance, verdicts
+from executorch_c.compare.limits import EPSILON
 from executorch_c.inspect.structure import View
 from tests import judge
 from tests.differential import causes, ways
@@ -123,9 +124,12 @@ def parts(array: np.ndarray) -> np.ndarray:
     return np.stack([array.real, array.imag])
 
 
-def difference(found: Any, wanted: Any, samples: Sequence[Any], is_exact: bool) -> str | None:
+def difference(
+    found: Any, wanted: Any, samples: Sequence[Any], is_exact: bool, precision: float = 0.0
+) -> str | None:
     """Return the text of a difference that rounding does not explain; None without one. `samples`
-    are wanted values of inputs that are changed by their last bits."""
+    are wanted values of inputs that are changed by their last bits; `precision` is the epsilon of
+    the coarsest dtype of the program: cos of an integer is computed in float32."""
     text = judge.difference(found, wanted, judge.EXACT)
     if text is None or is_exact or not isinstance(wanted, np.ndarray):
         return text
@@ -138,7 +142,7 @@ def difference(found: Any, wanted: Any, samples: Sequence[Any], is_exact: bool) 
         return None
     if wanted.dtype.kind == "c":  # one part of a number may be infinite
         found, wanted, *samples = map(parts, (found, wanted, *samples))
-    rules = tolerance.by_dtype(found, wanted), tolerance.measured(found, wanted, samples)
+    rules = tolerance.by_dtype(found, wanted, precision), tolerance.measured(found, wanted, samples)
     with np.errstate(all="ignore"):
         wrong = [verdicts.judge(found, wanted, rule).verdict == "differ" for rule in rules]
     return text if all(wrong) else None
@@ -170,6 +174,11 @@ class Case:
                 self._samples.append([[None] * len(call) for call in self.plain])
         return self._samples
 
+    def precision(self) -> float:
+        """Return the epsilon of the coarsest dtype; integers are computed in float32."""
+        dtypes = {v.get("dtype") for v in View(self.program, "forward").values} - {None}
+        return max((EPSILON.get(str(name), EPSILON["float32"]) for name in dtypes), default=0.0)
+
     def differing(self, found: Results, is_exact: bool) -> str | None:
         """Return the first difference."""
         wanted = self.exact if is_exact else self.plain
@@ -180,7 +189,7 @@ class Case:
                 if judge.difference(a, b, judge.EXACT) is None:
                     continue
                 samples = [] if is_exact else [sample[c][i] for sample in self.samples()]
-                if text := difference(a, b, samples, is_exact):
+                if text := difference(a, b, samples, is_exact, self.precision()):
                     return f"call {c}, output {i}: {text}"
         return None
 
