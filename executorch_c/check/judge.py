@@ -29,7 +29,7 @@ from executorch_c.check import sets
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import Rule, compare_flat, rule_of
 from executorch_c.compare.comparison import Comparison, OutputComparison
-from executorch_c.compare.limits import FIRST_RUNS, MAX_GRAPH_FACTOR, NOISE_RUNS
+from executorch_c.compare.limits import MAX_GRAPH_FACTOR, NOISE_RUNS
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked, widened
 from executorch_c.compare.tolerance import CallerTolerances, Tolerance
@@ -107,23 +107,14 @@ class Judge:
 
 
 def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance:
-    """Return the tolerance of an output by the reference's rounding noise: of a few runs, where
-    more would not change the verdict."""
+    """Return the tolerance of an output by the reference's rounding noise."""
     epsilon = tolerance.epsilon_of(ours.dtype, theirs.dtype)
-    for count in (*FIRST_RUNS, NOISE_RUNS):
+
+    def outputs(count: int) -> list[Array] | None:
         runs = noise(epsilon, count)
-        if runs is None:
-            break
-        samples = [as_array(run[index]) for run in runs]
-        if any(sample.shape != theirs.shape for sample in samples):
-            break
-        limits = tolerance.measured(ours, theirs, samples)
-        if count == NOISE_RUNS:
-            return limits
-        if tolerance.is_clear(ours, theirs, limits, count):
-            *_, ratio = FIRST_RUNS[count]
-            return limits.scaled(ratio)
-    return tolerance.by_dtype(ours, theirs)
+        return None if runs is None else [as_array(run[index]) for run in runs]
+
+    return tolerance.of_runs(ours, theirs, outputs) or tolerance.by_dtype(ours, theirs)
 
 
 class AuditingJudge(Judge):

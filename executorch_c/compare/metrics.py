@@ -78,10 +78,12 @@ def rms(values: Array) -> float:
     flat = values.reshape(-1)
     # Scaled, so that squares neither overflow nor underflow. einsum, because a dot product starts
     # BLAS threads, which spin.
-    peak = float(np.max(np.abs(flat)))
+    if flat.dtype.kind in "cV":
+        flat = np.abs(flat)
+    peak = max(abs(float(flat.max())), abs(float(flat.min())))
     if not peak or not math.isfinite(peak):
         return peak
-    flat = np.abs(flat) / peak
+    flat = flat / peak
     return peak * math.sqrt(float(np.einsum("i,i->", flat, flat)) / flat.size)
 
 
@@ -99,8 +101,12 @@ def errors_of(actual: Array, expected: Array) -> Array:
     """Return |actual - expected| as float64, computed exactly for integers of one kind."""
     kinds = actual.dtype.kind + expected.dtype.kind
     if kinds not in ("ii", "uu"):
-        errors: Array = np.abs(widened(actual) - widened(expected))
-        return errors
+        errors = widened(actual)
+        if kinds != "ff":
+            wide: Array = np.abs(errors - widened(expected))
+            return wide
+        errors -= expected  # in place, in float64
+        return np.abs(errors, out=errors if errors.ndim else None)
     a, e = (x.astype(np.int64 if kinds == "ii" else np.uint64) for x in (actual, expected))
     return _apart(a, e).astype(np.float64)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from executorch_c._arrays import Array
@@ -16,6 +18,9 @@ from executorch_c.compare.limits import (
     MIN_SLICE_SCALE,
 )
 
+FEW_ELEMENTS = 256
+"""Number of elements that show in most arrays that there are no mask values."""
+
 
 def widened(array: Array) -> Array:
     """Return an array as float64 or complex128: exact except for large integers."""
@@ -26,9 +31,17 @@ def widened(array: Array) -> Array:
 
 def magnitudes_of(values: Array) -> Array:
     """Return |values| as float64, 0 where not finite."""
-    wide = np.abs(widened(values))
-    magnitudes: Array = np.where(np.isfinite(wide), wide, 0.0)
+    wide = widened(values)
+    in_place = wide.dtype.kind == "f" and wide.ndim > 0  # a number may be no array
+    magnitudes: Array = np.abs(wide, out=wide if in_place else None)
+    if not are_finite(magnitudes):
+        magnitudes = np.where(np.isfinite(magnitudes), magnitudes, 0.0)
     return magnitudes
+
+
+def are_finite(values: Array) -> bool:
+    """Return True if all elements of an array of real numbers are finite."""
+    return not values.size or math.isfinite(values.max()) and math.isfinite(values.min())
 
 
 def mask_values(values: Array) -> Array | None:
@@ -39,7 +52,7 @@ def mask_values(values: Array) -> Array | None:
     larger than all other elements. Small mask values are several and differ by no more than the
     other elements, which a mask was added to: logarithms of small probabilities do.
     """
-    if values.dtype.kind not in "fV" or values.size < 2:
+    if values.dtype.kind not in "fV" or values.size < 2 or _has_middle(values):
         return None
     wide = widened(values)
     finite = np.isfinite(wide)
@@ -60,6 +73,16 @@ def mask_values(values: Array) -> Array | None:
             break
         mask |= top
     return mask if mask.any() else None
+
+
+def _has_middle(values: Array) -> bool:
+    """Return True if one of a few elements is neither a mask value nor small enough beside one, as
+    in most arrays: they have no mask values."""
+    if values.dtype.kind != "f":
+        return False
+    peak = max(abs(float(values.max())), abs(float(values.min())))
+    few = np.abs(widened(values.reshape(-1)[:: max(values.size // FEW_ELEMENTS, 1)]))
+    return math.isfinite(peak) and bool(((few < peak / 2) & (few * MIN_MASK_RATIO > peak)).any())
 
 
 def _is_added(top: Array, below: float) -> bool:
@@ -93,9 +116,11 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
     if not peak or not count:
         scale: Array = np.zeros(body.shape)
     else:
-        squares = (body / peak) ** 2
+        squares = body / peak
+        squares *= squares
         whole = float(squares.sum()) / count
-        scale = np.full(body.shape, whole)
+        floor = (MIN_FINE_SCALE if fine else MIN_SLICE_SCALE) ** 2 * whole
+        scale = np.asarray(peak * math.sqrt(max(whole, floor)))
         for axis in range(body.ndim if body.ndim > 1 or fine else 0):
             size = body.size // max(body.shape[axis], 1)
             if body.shape[axis] < 2 or (size < 2 and not fine):
@@ -112,9 +137,9 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
                 counts |= _not_by_chance(means / whole, kept)
             means = np.where(counts, means, whole)
             shape = [-1 if at == axis else 1 for at in range(body.ndim)]
-            scale = np.minimum(scale, means.reshape(shape))
-        floor = MIN_FINE_SCALE if fine else MIN_SLICE_SCALE
-        scale = peak * np.sqrt(np.maximum(scale, floor**2 * whole))
+            scale = np.minimum(scale, (peak * np.sqrt(np.maximum(means, floor))).reshape(shape))
+        if scale.shape != body.shape:
+            scale = np.broadcast_to(scale, body.shape).copy()
     if masked is not None:
         scale = np.where(masked, magnitudes, scale)
     return scale

@@ -20,7 +20,7 @@ grid       Outputs dequantised from 8 bits, without a model: see `on_grid`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -45,7 +45,14 @@ from executorch_c.compare.limits import (
     ROUNDING_EPSILONS,
 )
 from executorch_c.compare.metrics import ErrorMetrics, errors_of, rms
-from executorch_c.compare.scale import magnitudes_of, mask_values, scale_of, unmasked, widened
+from executorch_c.compare.scale import (
+    are_finite,
+    magnitudes_of,
+    mask_values,
+    scale_of,
+    unmasked,
+    widened,
+)
 
 
 @dataclass(frozen=True)
@@ -237,21 +244,15 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
     ROUNDING_EPSILONS machine epsilons of the element.
     """
     epsilon = epsilon_of(actual.dtype, expected.dtype)
-    exact = widened(expected)
-    with np.errstate(all="ignore"):
-        errors = [np.abs(widened(sample) - exact) for sample in samples]
     if not epsilon:
         changed = [sample != expected for sample in samples]
         return Tolerance("measured", 0.0, 0.0, 0.0, undecided=np.logical_or.reduce(changed))
-    finite = np.isfinite(exact)
-    undecided = np.logical_or.reduce([np.isfinite(error) != finite for error in errors])
-    variance = sum(np.where(np.isfinite(e), e, 0.0) ** 2 for e in errors) / len(errors)
-    noise = np.sqrt(variance)
+    noise, undecided = _spread(expected, samples)
     magnitudes = magnitudes_of(expected)
     masked = mask_values(expected)
     around = scale_of(noise, masked, fine=True)
     limit = ELEMENT_SIGMAS * (noise + around) + ROUNDING_EPSILONS * epsilon * magnitudes
-    body = np.full(exact.shape, True) if masked is None else ~masked
+    body = ... if masked is None else ~masked
     signal, floor = rms(magnitudes[body]), rms(noise[body])
     return Tolerance(
         "measured",
@@ -259,8 +260,25 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
         floor / signal if signal else 0.0,
         floor,
         around + epsilon / 2 * magnitudes,
-        undecided if undecided.any() else None,
+        undecided,
     )
+
+
+def _spread(expected: Array, samples: Sequence[Array]) -> tuple[Array, Array | None]:
+    """Return the standard deviation of samples around the reference's output, and a mask of the
+    elements that are finite in some of them only; None without any."""
+    with np.errstate(all="ignore"):
+        errors = [errors_of(sample, expected) for sample in samples]
+    undecided: Array | None = None
+    if not all(map(are_finite, errors)):
+        finite = np.isfinite(widened(expected))
+        undecided = np.logical_or.reduce([np.isfinite(error) != finite for error in errors])
+        errors = [np.where(np.isfinite(error), error, 0.0) for error in errors]
+    squares = errors[0] ** 2
+    for error in errors[1:]:
+        squares += error**2
+    noise = np.sqrt(squares / len(errors))
+    return noise, undecided if undecided is not None and undecided.any() else None
 
 
 def is_clear(actual: Array, expected: Array, first: Tolerance, count: int) -> bool:
@@ -271,6 +289,29 @@ def is_clear(actual: Array, expected: Array, first: Tolerance, count: int) -> bo
     if first.undecided is not None or first.rtol > max_noise or expected.size < fewest:
         return False
     return not outside(actual, expected, first.scaled(math.sqrt(count / NOISE_RUNS)))
+
+
+def of_runs(
+    actual: Array, expected: Array, runs: Callable[[int], Sequence[Array] | None]
+) -> Tolerance | None:
+    """Return the tolerance of measured rounding noise: of a few runs, where more would not change
+    the verdict; None where noise cannot be measured.
+
+    Args:
+        runs: Returns the output of that many runs with random rounding; None or nothing if the
+            reference cannot run with it.
+    """
+    for count in (*FIRST_RUNS, NOISE_RUNS):
+        samples = runs(count)
+        if not samples or any(sample.shape != expected.shape for sample in samples):
+            break
+        limits = measured(actual, expected, samples)
+        if count == NOISE_RUNS:
+            return limits
+        if is_clear(actual, expected, limits, count):
+            *_, ratio = FIRST_RUNS[count]
+            return limits.scaled(ratio)
+    return None
 
 
 def _by_rms(expected: Array, max_rms: float, rtol: float, atol: float) -> Tolerance:
@@ -439,7 +480,9 @@ def wrong_elements(
     """Return a mask of the elements out of tolerance; all elements if only the RMS error is."""
     with np.errstate(all="ignore"):
         error = errors_of(actual, expected)
-        wrong: Array = ~(error <= tolerance.limit) | np.isinf(error)
+        wrong: Array = ~(error <= tolerance.limit)
+        if not are_finite(error):
+            wrong |= np.isinf(error)
         if wrong.any():
             same = actual == expected
             if equal_nan:

@@ -8,7 +8,7 @@ whose decomposition is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,9 @@ class _Value:
     """As it was before a later operator changed it in place."""
 
 
-def changed_row(graph: ReferenceGraph, model: Any, inputs: Sequence[Any]) -> NodeError | None:
+def changed_row(
+    graph: ReferenceGraph, model: Any, inputs: Sequence[Any], noise: GraphNoise | None = None
+) -> NodeError | None:
     """Return the row of what the export changed; None if it computes eager's results, and for a
     quantised graph.
 
@@ -49,6 +51,7 @@ def changed_row(graph: ReferenceGraph, model: Any, inputs: Sequence[Any]) -> Nod
         graph: The decomposed graph, with what torch.export returned as `source`.
         model: The nn.Module, if known.
         inputs: Its arguments, as they are nested.
+        noise: The noise of the graph on these inputs, if it is measured.
     """
     import torch
     from torch.utils._pytree import tree_leaves
@@ -57,21 +60,21 @@ def changed_row(graph: ReferenceGraph, model: Any, inputs: Sequence[Any]) -> Nod
         return None  # rounding ties of a quantised graph are no change
     with torch.no_grad(), kept_caches():
         flat = list(tree_leaves(tuple(inputs)))
-        decomposed = list(_values(graph, flat))
-        ends = dict(_ends(graph, decomposed))
+        ends = _ends(graph, flat)
         whole = ReferenceGraph(graph.source)
         if len(whole.outputs) != len(graph.outputs):
             return None  # a model that changes inputs: their new values are outputs of one graph
         try:
-            exported = list(_values(whole, flat))
+            theirs = _ends(whole, flat)
         except NotImplementedError:
             return None
-        theirs = dict(_ends(whole, exported))
-        size = _difference(graph, flat, ends, theirs)
+        noise = noise or GraphNoise(graph, graph.arguments(flat), [])
+        size = _difference(noise, ends, theirs)
         if size is not None:
-            return _row(_first(whole, exported, decomposed), size)
+            values = [list(_values(one, flat)) for one in (whole, graph)]
+            return _row(_first(whole, *values), size)
         if isinstance(model, torch.nn.Module) and (eager := _eager(model, inputs)) is not None:
-            size = _difference(graph, flat, ends, eager)
+            size = _difference(noise, ends, eager)
             if size is not None:
                 return _row(None, size)
     return None
@@ -93,7 +96,7 @@ def _eager(model: Any, inputs: Sequence[Any]) -> dict[int, Array] | None:
 
 
 def _difference(
-    graph: ReferenceGraph, inputs: Sequence[Any], ours: dict[int, Array], theirs: dict[int, Array]
+    noise: GraphNoise, ours: Mapping[int, Array], theirs: Mapping[int, Array]
 ) -> ErrorMetrics | None:
     """Return the error of the first output beyond rounding noise; None if there is none."""
     pairs = [
@@ -101,20 +104,19 @@ def _difference(
         for i in ours
         if i in theirs and ours[i].shape == theirs[i].shape and theirs[i].dtype.kind in "fV"
     ]
-    off = [pair for pair in pairs if tolerance.outside(*pair[1:], tolerance.rounding(*pair[1:]))]
-    if not off:
-        return None
-    noise = GraphNoise(graph, graph.arguments(inputs), [])
-    for i, mine, wanted in off:
-        count = noise.outside_of_output(i, wanted, mine) if noise.runs else 0
-        if count:
+    for i, mine, wanted in pairs:
+        if not tolerance.outside(mine, wanted, tolerance.rounding(mine, wanted)):
+            continue
+        if count := noise.outside_of_output(i, wanted, mine):
             return measure_size(mine, wanted, mismatched=count)
     return None
 
 
-def _values(graph: ReferenceGraph, inputs: Sequence[Any]) -> Iterator[_Value]:
-    """Yield the results of all nodes, each a copy: operators may work in place. Weights that
-    torchao has quantised, tensors of several parts, are none."""
+def _values(
+    graph: ReferenceGraph, inputs: Sequence[Any], wanted: Collection[Any] | None = None
+) -> Iterator[_Value]:
+    """Yield the results of all nodes, or of some, each a copy: operators may work in place. Weights
+    that torchao has quantised, tensors of several parts, are none."""
     import torch
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -129,18 +131,21 @@ def _values(graph: ReferenceGraph, inputs: Sequence[Any]) -> Iterator[_Value]:
             known[node] = call(node, known.__getitem__)
         if node.op == "output":
             return
+        if wanted is not None and node not in wanted:
+            continue
         value = known[node]
         for one in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(one, torch.Tensor) and not is_traceable_wrapper_subclass(one):
                 yield _Value(node, as_array(one.detach().clone()))
 
 
-def _ends(graph: ReferenceGraph, values: Sequence[_Value]) -> Iterator[tuple[int, Array]]:
-    """Yield the outputs of a graph, with their numbers."""
-    last = {value.node: value.array for value in values}
-    for number, node in enumerate(graph.outputs):
-        if not isinstance(node, (int, float, bool, str, type(None))) and node in last:
-            yield number, last[node]
+def _ends(graph: ReferenceGraph, inputs: Sequence[Any]) -> dict[int, Array]:
+    """Return the outputs of a graph that are tensors, by their numbers."""
+    from torch.fx import Node
+
+    places = {i: node for i, node in enumerate(graph.outputs) if isinstance(node, Node)}
+    last = {one.node: one.array for one in _values(graph, inputs, set(places.values()))}
+    return {i: last[node] for i, node in places.items() if node in last}
 
 
 def _first(

@@ -38,8 +38,6 @@ class GraphNoise:
         """The values of `nodes` are kept."""
         from torch.fx import Node
 
-        from executorch_c.noise.rounding import samples
-
         ends = [place for place in graph.outputs if isinstance(place, Node)]
         self.before = {
             n: before for n in (*nodes, *ends) if (before := node_before_rounding(n)) is not None
@@ -49,10 +47,20 @@ class GraphNoise:
         self.nodes = {*nodes, *self.before.values()}
         self.inputs = set(graph.inputs)
         self.quantizes = any(is_quantizer(node) for node in graph.nodes)
-        self.runs: list[tuple[dict[Node, Array], list[Array | None]]] = (
-            samples(self._run, range(NOISE_RUNS)) or []
-        )
+        self._done: list[tuple[dict[Node, Array], list[Array | None]]] = []
+
+    @property
+    def runs(self) -> Sequence[tuple[dict[Node, Array], list[Array | None]]]:
         """Values of nodes, and outputs, of each run; empty if random rounding is impossible."""
+        return self._first(NOISE_RUNS)
+
+    def _first(self, count: int) -> Sequence[tuple[dict[Node, Array], list[Array | None]]]:
+        """Return the first runs, of which the missing ones run now."""
+        from executorch_c.noise.rounding import samples
+
+        if len(self._done) < count:
+            self._done += samples(self._run, range(len(self._done), count)) or []
+        return self._done[:count]
 
     def error(self, node: Node, actual: Array, eager: Array) -> ErrorMetrics:
         """Return the error of a node's value; elements outside of its noise are mismatched."""
@@ -64,20 +72,32 @@ class GraphNoise:
         return limited(size, rule, actual, eager)
 
     def outside_of_output(self, output: int, actual: Array, eager: Array) -> int:
-        """Return the number of elements of an output that are outside of its noise."""
-        runs = [end for _, ends in self.runs if (end := ends[output]) is not None]
-        rule = self._rule(self.graph.outputs[output], actual, eager, runs)
+        """Return the number of elements of an output that are outside of its noise; 0 if random
+        rounding is impossible."""
+
+        def first(count: int) -> list[Array]:
+            runs = self._first(count)
+            return [end for _, ends in runs if (end := ends[output]) is not None]
+
+        if self._is_by_steps(eager):
+            rule = self._rule(self.graph.outputs[output], actual, eager, first(NOISE_RUNS))
+        else:
+            rule = tolerance.of_runs(actual, eager, first)
         return 0 if rule is None else tolerance.outside(actual, eager, rule)
 
     def _rule(
         self, node: object, actual: Array, eager: Array, runs: Sequence[Array]
     ) -> Tolerance | None:
         """Return the tolerance of a node's value; None where the runs have another shape."""
-        if any(run.shape != eager.shape for run in runs):
+        if not runs or any(run.shape != eager.shape for run in runs):
             return None
-        if not self.quantizes or eager.dtype.kind not in "fV":
+        if not self._is_by_steps(eager):
             return tolerance.measured(actual, eager, runs)
         return tolerance.of_steps(eager, [*runs, *self._drawn(node, eager.shape)])
+
+    def _is_by_steps(self, eager: Array) -> bool:
+        """Return True if rounding ties are the noise of a value."""
+        return self.quantizes and eager.dtype.kind in "fV"
 
     def _drawn(self, node: Any, shape: tuple[int, ...]) -> Iterator[Array]:
         """Yield values that a node of few elements may round to: the mean of the runs before

@@ -125,6 +125,8 @@ class Walk:
         """The inputs, and nodes that depend on them."""
         self.of_state: set[Node] = set()
         """The state, and nodes that depend on it."""
+        self.noise: GraphNoise | None = None
+        """The noise of the whole graph, if it was needed."""
         self.rows: list[_Row] = []
         self.retracted: set[int] = set()
         """Rows without a fault of their own: their inputs were matched wrongly."""
@@ -393,9 +395,7 @@ class Walk:
         noise though no operator is wrong."""
         if not any(tolerance.outside(a, e, tolerance.rounding(a, e)) for _, a, e in self.ends):
             return rows
-        noise = GraphNoise(self.graph, arguments, [row.node for row in rows])
-        if not noise.runs:
-            return rows
+        noise = self.noise = GraphNoise(self.graph, arguments, [row.node for row in rows])
         if not any(noise.outside_of_output(i, a, e) for i, a, e in self.ends):
             return rows
         for i, row in enumerate(rows):

@@ -8,7 +8,7 @@ the reference rounds to one: it must be the nearest integer, or the other one ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -136,15 +136,18 @@ def picked(result: Any, output: int | None) -> Array:
     return as_array(result if output is None else result[output])
 
 
-def random_roundings(value: NodeValue, output: int | None, epsilon: float) -> list[Array]:
-    """Return results of a value's nodes with random rounding; [] if they cannot run with it."""
+def random_roundings(
+    value: NodeValue, output: int | None, epsilon: float, seeds: Iterable[int] = range(NOISE_RUNS)
+) -> list[Array]:
+    """Return results of a value's nodes with random rounding, one for each seed; [] if they cannot
+    run with it."""
     from executorch_c.noise.rounding import RandomRounding, samples
 
     def run(mode: RandomRounding) -> Array:
         with mode:
             return picked(_again(value, {}, mode.rounded), output)
 
-    return samples(run, range(NOISE_RUNS), epsilon) or []
+    return samples(run, seeds, epsilon) or []
 
 
 def _exact(value: NodeValue, output: int | None) -> Array | None:
@@ -160,9 +163,14 @@ def rules_of(
 ) -> Iterator[Tolerance]:
     """Yield the tolerances of a value, from the cheapest to the most generous."""
     yield tolerance.rounding(actual, expected)
-    runs = random_roundings(rerun, output, tolerance.epsilon_of(actual.dtype, expected.dtype))
-    if runs:
-        yield tolerance.measured(actual, expected, runs)
+    epsilon, runs = tolerance.epsilon_of(actual.dtype, expected.dtype), list[Array]()
+
+    def first(count: int) -> list[Array]:
+        runs.extend(random_roundings(rerun, output, epsilon, range(len(runs), count)))
+        return runs
+
+    if (measured := tolerance.of_runs(actual, expected, first)) is not None:
+        yield measured
     exact = _exact(rerun, output)
     if exact is not None:
         yield tolerance.measured(actual, expected, [*runs, *[exact] * max(len(runs), 1)])

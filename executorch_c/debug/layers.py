@@ -124,7 +124,7 @@ def explain(
             rows.append(failed_row(run.failure, run.trace, run.view, graph, matches))
         elif not any(row.verdict == "source" for row in rows) and not walk.interrupted:
             say("comparing the export with the model")
-            changed = changed_row(graph, model, as_tensors(inputs))
+            changed = changed_row(graph, model, as_tensors(inputs), walk.noise)
             rows = rows if changed is None else [changed, *rows]
         rows = [replace(row, index=i) for i, row in enumerate(rows)]
     notes = [] if cases is None else cases.notes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -105,11 +106,16 @@ def sample(array: Array) -> Sample:
     """Return evenly spaced elements in C order as float64; NaN and infinity as 0."""
     flat = array.reshape(-1)
     if flat.size > MAX_SAMPLE_ELEMENTS:
-        flat = flat[np.linspace(0, flat.size - 1, MAX_SAMPLE_ELEMENTS).astype(np.int64)]
+        flat = flat[_sampled_places(flat.size)]
     wide: Sample = (np.abs(flat) if flat.dtype.kind == "c" else flat).astype(np.float64)
     finite = np.isfinite(wide)
     kept: Sample = wide if finite.all() else np.where(finite, wide, 0.0)
     return kept
+
+
+@lru_cache(64)
+def _sampled_places(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.linspace(0, size - 1, MAX_SAMPLE_ELEMENTS).astype(np.int64)
 
 
 def distance(a: Sample, b: Sample) -> float:
@@ -132,21 +138,28 @@ def _norm(vector: Sample) -> float:
 def nearest(array: Array, like: Any, near: Array) -> Any:
     """Return an array as a tensor in the shape of another, in the layout nearest to the values of
     `near`; None for another kind of dtype, or where no layout fits."""
-    value = as_tensor(array)
-    if value.dtype.is_floating_point != like.dtype.is_floating_point:
-        return None
-    views = in_shape(value, like.shape)
+    views = _views(array, like)
     if len(views) < 2:
         return views[0] if views else None
     wanted = sample(near)
     return min(views, key=lambda one: mean_distance(sample(as_array(one)), wanted))
 
 
+def _views(array: Array, like: Any) -> list[Any]:
+    """Return an array as a tensor in the shape of another, in each layout that fits; [] for another
+    kind of dtype."""
+    value = as_tensor(array)
+    is_same_kind = value.dtype.is_floating_point == like.dtype.is_floating_point
+    return in_shape(value, like.shape) if is_same_kind else []
+
+
 def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
     """Return the distance of an array from a tensor, and the array as a tensor, in the nearest
     layout; None if no layout fits."""
-    values = as_array(expected)
-    shaped = nearest(array, expected, values)
-    if shaped is None:
+    views = _views(array, expected)
+    if not views:
         return None
-    return distance(sample(as_array(shaped)), sample(values)), shaped.to(expected.dtype)
+    wanted, samples = sample(as_array(expected)), [sample(as_array(one)) for one in views]
+    apart = [mean_distance(one, wanted) for one in samples] if len(views) > 1 else [0.0]
+    best = apart.index(min(apart))
+    return distance(samples[best], wanted), views[best].to(expected.dtype)

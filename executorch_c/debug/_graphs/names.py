@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from operator import getitem
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from executorch_c.inspect.families import MOVES, short, unsuffixed
 
@@ -166,8 +166,14 @@ def base(name: str) -> str:
 
 def operator_of(node: Node) -> str | None:
     """Return the base name of a graph node's operator; None without one."""
-    schema = getattr(node.target, "_schema", None)
-    return base(schema.name) if node.op == "call_function" and schema is not None else None
+    return _name_of(node.target) if node.op == "call_function" else None
+
+
+@lru_cache(4096)
+def _name_of(target: Any) -> str | None:
+    """Return the base name of an operator; None for a function that is none."""
+    schema = getattr(target, "_schema", None)
+    return None if schema is None else base(schema.name)
 
 
 def quantizes(node: Node) -> bool:
@@ -182,7 +188,7 @@ def dequantizes(node: Node) -> bool:
 
 def is_quantizer(node: Node) -> bool:
     """Return True if a node changes only how numbers are stored: quantize_..., dequantize_..."""
-    return quantizes(node) or dequantizes(node)
+    return (operator_of(node) or "").startswith(("quantize_", "dequantize_"))
 
 
 def node_before_rounding(node: Node) -> Node | None:

@@ -52,6 +52,7 @@ class Search:
 
     def __init__(self, state: Assignment) -> None:
         self.state = state
+        self._varying: dict[Step, bool] = {}
 
     # ---- nodes with the step's numbers ----------------------------------------------------
 
@@ -196,9 +197,15 @@ class Search:
         level = self._level(step, node, path)
         if node in front.all and not exact:
             level = 0  # one of the sources, which another one has not changed much
-        is_sure = array.size > 1 and float(np.ptp(sample(array))) > 0
+        is_sure = self._varies(step, array)
         rounding = _rounding_of(value)
         return Candidate(node, parts, distance, path, used, level, exact, [], is_sure, rounding)
+
+    def _varies(self, step: Step, array: Array) -> bool:
+        """Return True if the elements of a step's output are not all equal."""
+        if step not in self._varying:
+            self._varying[step] = array.size > 1 and float(np.ptp(sample(array))) > 0
+        return self._varying[step]
 
     def _is_exact(self, front: StepSources, used: set[Node]) -> bool:
         """Return True if all sources are used, or constants."""
