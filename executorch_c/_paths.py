@@ -7,12 +7,34 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
+
+
+class OwnedPath(str):
+    """Path of a temporary file, which is removed with the last reference to the path."""
+
+    @classmethod
+    def new(cls, suffix: str) -> OwnedPath:
+        """Return the path of a new, empty file."""
+        handle, name = tempfile.mkstemp(suffix, "executorch_c-")
+        os.close(handle)
+        path = cls(name)
+        weakref.finalize(path, _remove, name, os.getpid())
+        return path
+
+
+def _remove(name: str, owner: int) -> None:
+    """Remove a file, but not in a fork of its owner."""
+    if os.getpid() == owner:
+        with suppress(OSError):
+            os.remove(name)
 
 
 @contextmanager

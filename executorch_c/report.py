@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from executorch_c import __version__, _extras
-from executorch_c._paths import write_text, writing
+from executorch_c._paths import OwnedPath, write_text, writing
 from executorch_c._render import figures as _figures
 from executorch_c._render import html, json
 from executorch_c._render import text as _text
@@ -54,7 +54,11 @@ class Origin:
 
     @property
     def name(self) -> str | None:
-        """Path of the file, if known."""
+        """Path of the file, if it is the user's."""
+        return None if isinstance(self.source, OwnedPath) else self._path
+
+    @property
+    def _path(self) -> str | None:
         source = self.source
         return str(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else None
 
@@ -63,11 +67,11 @@ class Origin:
         """Hash of the file; None for a loaded program or a deleted file."""
         if isinstance(self.source, (bytes, bytearray)):
             return hashlib.sha256(self.source).hexdigest()
-        if self.name is None:
+        if self._path is None:
             return None
         digest = hashlib.sha256()
         try:
-            with open(self.name, "rb") as file:
+            with open(self._path, "rb") as file:
                 while block := file.read(1 << 20):
                     digest.update(block)
         except OSError:

@@ -10,6 +10,7 @@ from executorch_c._input_sets import Source
 from executorch_c.check import cases as making
 from executorch_c.check import flows, methods
 from executorch_c.check.flows import Call, Subject
+from executorch_c._paths import OwnedPath, read_bytes
 from executorch_c._programs import opened
 from executorch_c._stages import stage
 from executorch_c.progress import Progress
@@ -74,6 +75,6 @@ def lowered(flow: Any, exported: Any, method: str = "forward") -> bytes:
     """Return the program that a flow, a name or a function, makes of an ExportedProgram: no
     quantisation, the flow's delegates. Raises the exceptions of exporting."""
     result = flow(exported) if callable(flow) else flows._lower(exported, flows.FLOWS[flow], method)
-    if isinstance(result, bytes):
-        return result
+    if isinstance(result, (bytes, OwnedPath)):
+        return result if isinstance(result, bytes) else read_bytes(result)
     return bytes(opened(result).source)  # type: ignore[call-overload, no-any-return]

@@ -232,6 +232,8 @@ class Flow:
     """True: the flow's own passes fail on symbolic shapes."""
     packages: tuple[str, ...] = ()
     """Optional packages that the flow imports, besides torch and executorch."""
+    keeps_weights: bool = False
+    """True: neither the passes nor the backend write to the weights of an exported program."""
     leaves_out: str = ""
     """What a check of the flow does not test: a note of its report."""
 
@@ -299,8 +301,8 @@ def _arm_flows() -> Iterator[Flow]:
 FLOWS = {
     flow.name: flow
     for flow in (
-        Flow("portable", "no delegate", _portable),
-        Flow("xnnpack", "delegated to XNNPACK, in floats", _xnnpack),
+        Flow("portable", "no delegate", _portable, keeps_weights=True),
+        Flow("xnnpack", "delegated to XNNPACK, in floats", _xnnpack, keeps_weights=True),
         Flow(
             "xnnpack-int8",
             "PT2E: int8 by channel, calibrated on the example and real inputs",
@@ -476,7 +478,12 @@ def _lower(exported: Any, flow: Flow, method: str) -> Any:
     """Return the program of a flow; operators that are not core ATen are allowed."""
     if flow.lower is not None:
         return flow.lower(exported, method)
-    return lowering.lower(exported, method, flow.partitioners())
+    if not lowering.is_large(exported):
+        return lowering.lower(exported, method, flow.partitioners())
+    with lowering.sharing_weights(exported) if flow.keeps_weights else contextlib.nullcontext():
+        path = lowering.written(lowering.lower(exported, method, flow.partitioners()))
+    lowering.free_graphs()
+    return path
 
 
 def undelegated(exported: Any, method: str) -> Any:

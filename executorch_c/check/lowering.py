@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import os
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from executorch_c._paths import OwnedPath
 
 
 @contextmanager
@@ -44,6 +49,67 @@ def lower(
             compile_config=config or EdgeCompileConfig(_check_ir_validity=False),
         )
         return edge.to_executorch()
+
+
+LARGE_BYTES = 1 << 27
+"""Bytes of the weights of a model whose copies are avoided."""
+
+
+def is_large(exported: Any) -> bool:
+    """Return True if copies of a model's weights would take much memory."""
+    return sum(one.nbytes for one in _weights(exported)) >= LARGE_BYTES
+
+
+def _weights(exported: Any) -> list[Any]:
+    values = (*exported.state_dict.values(), *exported.constants.values())
+    return [one for one in values if hasattr(one, "nbytes")]
+
+
+@contextmanager
+def sharing_weights(exported: Any) -> Iterator[None]:
+    """Let copies of an exported program share its weights, which a partitioner otherwise copies for
+    each delegate. Raises RuntimeError at the end if the weights were written to."""
+    weights = {id(one): one for one in _weights(exported)}.values()
+    versions = [one._version for one in weights]
+    for one in weights:
+        one.__deepcopy__ = partial(_itself, one)
+    try:
+        yield
+    finally:
+        for one in weights:
+            del one.__deepcopy__
+    if versions != [one._version for one in weights]:
+        raise RuntimeError("the flow's passes write to the weights of the model")
+
+
+def _itself(value: Any, memo: Any) -> Any:
+    return value
+
+
+def written(program: Any) -> Any:
+    """Return the path of a temporary file with the program of a manager, which a runtime maps
+    without a copy; a manager with data files as it is."""
+    if not hasattr(program, "write_to_file") or getattr(program, "_tensor_data", None):
+        return program
+    path = OwnedPath.new(".pte")
+    with open(path, "wb") as file:
+        program.write_to_file(file)
+    return path
+
+
+def free_graphs() -> None:
+    """Free the graphs of an export that nothing uses: they refer to themselves, and caches of torch
+    and of the exporter to their nodes and delegates."""
+    from executorch.exir.backend import utils
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    FakeTensorMode.cache_clear()
+    for value in vars(utils).values():
+        if hasattr(type(value), "cache_clear"):  # of functools
+            value.cache_clear()
+    gc.collect()
+    with suppress(OSError, AttributeError):  # of glibc, which keeps freed blocks of a few MB
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def native(exported: Any, method: str) -> Any:
