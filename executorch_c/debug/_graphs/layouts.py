@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 Sample: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
+Places: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
 MAX_AXES = 4
 """Maximum number of axes, other than those of size 1, whose orders are tried."""
 
 MAX_SAMPLE_ELEMENTS = 4096
 """Maximum number of elements of a value that matching compares."""
+
+MAX_KNOWN_ELEMENTS = 1 << 22
+"""Maximum number of elements of a value of which the places of samples are computed once."""
 
 
 def elements(shape: Iterable[int]) -> list[int]:
@@ -56,34 +61,39 @@ def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
     """Return a tensor in a node's shape: unchanged, from channels-last, with its axes in another
     order, and with the heads of an attention apart, [N, rows, heads * size] as
     [N, heads, rows, size]; [] if none fits."""
-    shape = tuple(shape)
-    if value.numel() != math.prod(shape):
-        return []
-    views = []
-    if tuple(value.shape) == shape:
-        views.append(value)
-    if value.ndim >= 3:
-        first = value.movedim(-1, 1)
-        if tuple(first.shape) == shape or value.ndim != len(shape):
-            views.append(first.reshape(shape))
-    if len(shape) == 4 and tuple(value.shape) == (shape[0], shape[2], shape[1] * shape[3]):
-        views.append(value.unflatten(2, (shape[1], shape[3])).transpose(1, 2))
-    if not views or value.ndim != len(shape):
-        views += _reordered(value, shape) or [value.reshape(shape)]
-    return views
+    return [way(value) for way in _ways(tuple(value.shape), tuple(shape))]
 
 
-def _reordered(value: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return a tensor with its axes (but those of size 1) in each order that gives a shape, its own
-    order first; [] if none does, as where axes are merged, or there are more than MAX_AXES."""
-    kept, wanted = value.squeeze(), without_ones(shape)
-    if kept.ndim > MAX_AXES:
+@lru_cache(256)
+def _ways(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Callable[[Any], Any], ...]:
+    """Return the functions of `in_shape` for tensors of a shape."""
+    if math.prod(own) != math.prod(shape):
+        return ()
+    ways = list[Callable[[Any], Any]]()
+    if own == shape:
+        ways.append(lambda value: value)
+    if len(own) >= 3 and ((own[0], own[-1], *own[1:-1]) == shape or len(own) != len(shape)):
+        ways.append(lambda value: value.movedim(-1, 1).reshape(shape))
+    if len(shape) == 4 and own == (shape[0], shape[2], shape[1] * shape[3]):
+        heads = (shape[1], shape[3])
+        ways.append(lambda value: value.unflatten(2, heads).transpose(1, 2))
+    if not ways or len(own) != len(shape):
+        ways += _reorderings(own, shape) or [lambda value: value.reshape(shape)]
+    return tuple(ways)
+
+
+def _reorderings(own: tuple[int, ...], shape: tuple[int, ...]) -> list[Callable[[Any], Any]]:
+    """Return functions of a tensor with its axes (but those of size 1) in each order that gives a
+    shape, its own order first; [] if none does, as where axes are merged, or there are more than
+    MAX_AXES."""
+    kept, wanted = without_ones(own), without_ones(shape)
+    if len(kept) > MAX_AXES:
         return []
-    orders = permutations(range(kept.ndim))
+    orders = permutations(range(len(kept)))
+    fitting = [order for order in orders if tuple(kept[axis] for axis in order) == wanted]
     return [
-        kept.permute(order).reshape(shape)
-        for order in orders
-        if tuple(kept.shape[axis] for axis in order) == wanted
+        lambda value, order=order: value.squeeze().permute(order).reshape(shape)
+        for order in fitting
     ]
 
 
@@ -105,16 +115,39 @@ def in_either_order(value: Array, shape: tuple[int, ...]) -> Iterator[Array]:
 def sample(array: Array) -> Sample:
     """Return evenly spaced elements in C order as float64; NaN and infinity as 0."""
     flat = array.reshape(-1)
-    if flat.size > MAX_SAMPLE_ELEMENTS:
-        flat = flat[_sampled_places(flat.size)]
+    return _as_sample(flat[_sampled_places(flat.size)] if flat.size > MAX_SAMPLE_ELEMENTS else flat)
+
+
+def _as_sample(flat: Array) -> Sample:
     wide: Sample = (np.abs(flat) if flat.dtype.kind == "c" else flat).astype(np.float64)
     finite = np.isfinite(wide)
     kept: Sample = wide if finite.all() else np.where(finite, wide, 0.0)
     return kept
 
 
+def _samples_in(array: Array, shape: tuple[int, ...]) -> list[Sample]:
+    """Return the sample of each view `in_shape` of an array."""
+    if array.size <= MAX_KNOWN_ELEMENTS:
+        flat = array.reshape(-1)
+        return [_as_sample(flat[places]) for places in _places_in(array.shape, shape)]
+    return [sample(as_array(one)) for one in in_shape(as_tensor(array), shape)]
+
+
+@lru_cache(256)
+def _places_in(own: tuple[int, ...], shape: tuple[int, ...]) -> list[Places]:
+    """Return where the elements of the sample of each view `in_shape` are in an array."""
+    import torch
+
+    size = math.prod(own)
+    numbers = torch.arange(size).reshape(own)
+    views = [one.numpy().reshape(-1) for one in in_shape(numbers, shape)]
+    if size > MAX_SAMPLE_ELEMENTS:
+        views = [one[_sampled_places(size)] for one in views]
+    return views
+
+
 @lru_cache(64)
-def _sampled_places(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _sampled_places(size: int) -> Places:
     return np.linspace(0, size - 1, MAX_SAMPLE_ELEMENTS).astype(np.int64)
 
 
@@ -138,28 +171,33 @@ def _norm(vector: Sample) -> float:
 def nearest(array: Array, like: Any, near: Array) -> Any:
     """Return an array as a tensor in the shape of another, in the layout nearest to the values of
     `near`; None for another kind of dtype, or where no layout fits."""
-    views = _views(array, like)
-    if len(views) < 2:
-        return views[0] if views else None
-    wanted = sample(near)
-    return min(views, key=lambda one: mean_distance(sample(as_array(one)), wanted))
+    shape = tuple(like.shape)
+    ways = _ways(array.shape, shape) if _is_same_kind(array, like) else ()
+    if not ways:
+        return None
+    best = 0
+    if len(ways) > 1:
+        wanted = sample(near)
+        apart = [mean_distance(one, wanted) for one in _samples_in(array, shape)]
+        best = apart.index(min(apart))
+    return ways[best](as_tensor(array))
 
 
-def _views(array: Array, like: Any) -> list[Any]:
-    """Return an array as a tensor in the shape of another, in each layout that fits; [] for another
-    kind of dtype."""
-    value = as_tensor(array)
-    is_same_kind = value.dtype.is_floating_point == like.dtype.is_floating_point
-    return in_shape(value, like.shape) if is_same_kind else []
+def _is_same_kind(array: Array, like: Any) -> bool:
+    is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    return bool(is_float == like.dtype.is_floating_point)
 
 
 def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
     """Return the distance of an array from a tensor, and the array as a tensor, in the nearest
     layout; None if no layout fits."""
-    views = _views(array, expected)
-    if not views:
+    shape = tuple(expected.shape)
+    ways = _ways(array.shape, shape) if _is_same_kind(array, expected) else ()
+    if not ways:
         return None
-    wanted, samples = sample(as_array(expected)), [sample(as_array(one)) for one in views]
-    apart = [mean_distance(one, wanted) for one in samples] if len(views) > 1 else [0.0]
-    best = apart.index(min(apart))
-    return distance(samples[best], wanted), views[best].to(expected.dtype)
+    wanted, samples, best = sample(as_array(expected)), _samples_in(array, shape), 0
+    if len(ways) > 1:
+        apart = [mean_distance(one, wanted) for one in samples]
+        best = apart.index(min(apart))
+    shaped = ways[best](as_tensor(array)).to(expected.dtype)
+    return distance(samples[best], wanted), shaped
