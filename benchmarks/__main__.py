@@ -27,6 +27,7 @@ AREAS = (
     "llm",
     "interpreted",
     "eager",
+    "verdict",
 )
 RESULTS = Path(__file__).parent / "results" / "areas.md"
 

@@ -57,7 +57,8 @@ LARGE_BYTES = 1 << 27
 
 def is_large(exported: Any) -> bool:
     """Return True if copies of a model's weights would take much memory."""
-    return sum(one.nbytes for one in _weights(exported)) >= LARGE_BYTES
+    size: int = sum(one.nbytes for one in _weights(exported))
+    return size >= LARGE_BYTES
 
 
 def _weights(exported: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -91,10 +91,11 @@ def _reorderings(own: tuple[int, ...], shape: tuple[int, ...]) -> list[Callable[
         return []
     orders = permutations(range(len(kept)))
     fitting = [order for order in orders if tuple(kept[axis] for axis in order) == wanted]
-    return [
-        lambda value, order=order: value.squeeze().permute(order).reshape(shape)
-        for order in fitting
-    ]
+    return [partial(_reordered, order, shape) for order in fitting]
+
+
+def _reordered(order: tuple[int, ...], shape: tuple[int, ...], value: Any) -> Any:
+    return value.squeeze().permute(order).reshape(shape)
 
 
 def without_ones(shape: Iterable[int]) -> tuple[int, ...]:
