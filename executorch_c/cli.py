@@ -82,7 +82,7 @@ examples:
   executorch-c demo                                  the included classifier
   executorch-c info model.pte                        contents, missing operators
   executorch-c info model.pte --delegate-at-load     operators for XNNPACK
-  executorch-c dump model.pte                        operators; --all: every node
+  executorch-c dump model.pte                        operators; all nodes: --all
   executorch-c graph model.pte -o model.svg          a picture
   executorch-c memory model.pte --plot plan.svg      planned memory over time
   executorch-c run model.pte                         random inputs
