@@ -129,9 +129,7 @@ static ec_status follow_offset(verifier *v, size_t slot, const field_path *path,
   *out = 0;
   if (offset < OFFSET_BYTES)
     return fail_at(v, path, "offset %u points to itself", (unsigned)offset);
-  *out = slot + offset;
-  assert(*out > slot); /* slot is inside the buffer, of at most PTRDIFF_MAX bytes */
-  if (!ec_in_range(*out, OFFSET_BYTES, v->size))
+  if (!ec_add_size(slot, offset, out) || !ec_in_range(*out, OFFSET_BYTES, v->size))
     return fail_at(v, path, "offset %u at %zu points outside the %zu bytes", (unsigned)offset, slot,
                    v->size);
   return EC_OK;
@@ -209,10 +207,11 @@ static ec_status verify_field(verifier *v, const checked_table *table, const ec_
   case EC_FB_VECTOR: return check_vector(v, target, field->size, &path, &count);
   case EC_FB_TABLE: return verify_table(v, target, field->tables[0], depth, &path);
   case EC_FB_TABLES: return verify_tables(v, target, field->tables[0], depth, &path);
-  default: break;
+  case EC_FB_STRINGS: return verify_strings(v, target, &path);
+  case EC_FB_SCALAR:
+  case EC_FB_UNION: break;
   }
-  assert(field->type == EC_FB_STRINGS); /* scalars and unions returned above */
-  return verify_strings(v, target, &path);
+  return EC_OK;
 }
 
 static ec_status verify_table(verifier *v, size_t at, const ec_fb_schema *schema, unsigned depth,
