@@ -88,6 +88,8 @@ class _Row:
     eager: Array
     path: Sequence[Node] = ()
     """The nodes that the value stands for, where they are more than `node`."""
+    causes: frozenset[int] = frozenset()
+    """Of a wrong value: rows with a fault among those that it was computed from."""
 
     def judged(self, verdict: NodeVerdict) -> _Row:
         """Return the row with another verdict."""
@@ -211,6 +213,7 @@ class Walk:
 
     def _report(self, arguments: Mapping[Node, Any]) -> list[_Row]:
         """Return the rows with their last verdicts, which need all of them, in order."""
+        self._retract_partings()
         rows = [row for i, row in enumerate(self.rows) if i not in self.retracted]
         sources = [row.order for row in rows if row.error.verdict == "source"]
         if sources and self.misshapen is not None and self.misshapen.order < min(sources):
@@ -229,6 +232,16 @@ class Walk:
             return [*rows, *self._results(self.limits)]
         return self._unexplained(rows, arguments)
 
+    def _retract_partings(self) -> None:
+        """Retract the partings that a retracted row was computed from: what follows from them is
+        not what the program computes."""
+        queue = list(self.retracted)
+        while queue:
+            for cause in self.rows[queue.pop()].causes - self.retracted:
+                if self.rows[cause].error.instead:
+                    self.retracted.add(cause)
+                    queue.append(cause)
+
     # ---- one match ------------------------------------------------------------------------
 
     def _judge(self, match: Match) -> None:
@@ -242,14 +255,14 @@ class Walk:
         if best is None:
             return
         verdict, accumulated = self._verdict(match, best)
-        causes: frozenset[int] = frozenset()
-        if verdict == "propagated":
-            causes = causes_of(self.runs.rerun[best.node])
+        before = causes_of(self.runs.rerun[best.node]) if verdict != "ok" else frozenset[int]()
+        causes = before if verdict == "propagated" else frozenset[int]()
         if verdict != "ok":
             causes |= {len(self.rows)}
         error = self._error(match, best, accumulated, verdict)
         path = _path(match, best)
-        self.rows.append(_Row(match.order, error, best.node, best.actual, best.eager, path))
+        row = _Row(match.order, error, best.node, best.actual, best.eager, path, before)
+        self.rows.append(row)
         after = match.nodes[match.nodes.index(best.node) + 1 :]
         self.runs.substitute(best.node, best.ours, after, causes)
 

@@ -18,10 +18,10 @@ import executorch_c
 from executorch_c import cli
 from executorch_c.check import by_flow
 from executorch_c.debug import _judge
-from executorch_c.debug._matching import values
+from executorch_c.debug._matching import assignment, values
 from executorch_c.devtools import explain
 from tests.backends import xnnpack_flow
-from tests.debug import deep
+from tests.debug import cuts, deep
 from tests.debug.deep import FLOWS, IMAGE, Merge, Net, explained, lower
 from tests.exports import Fn, export
 
@@ -78,6 +78,17 @@ def test_attention_of_grouped_heads() -> None:
     report = explain(made.reference, (x,), program=made.subject.opened)
     assert report.verdict == "match", str(report)
     assert any(row.name.startswith("Sdpa") and not row.instead for row in report), str(report)
+
+
+@pytest.mark.heavy
+def test_outputs_refute_a_parting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where attention is not found, the steps after it are matched wrongly: right outputs show that
+    no step parts from the model."""
+    monkeypatch.setattr(assignment, "ANY", {""})
+    model, inputs, _ = cuts.made("llama")
+    made = by_flow.make(model, (inputs[0],), "mlx", progress=False)
+    report = explain(made.reference, (inputs[0],), program=made.subject.opened)
+    assert report.verdict == "match", str(report)
 
 
 def test_where_it_is_in_the_model() -> None:
