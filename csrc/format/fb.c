@@ -5,7 +5,6 @@
  * between the stack frames of the walk, formatted only on failure. */
 #include "format/fb.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -55,7 +54,6 @@ static void format_path(const field_path *path, char *text, size_t size) {
   const field_path *links[EC_MAX_FB_DEPTH + 2];
   size_t steps = 0, used = 0;
   for (; path && steps < sizeof links / sizeof links[0]; path = path->parent) links[steps++] = path;
-  assert(!path); /* a field per table of the walk, and those are bounded by EC_MAX_FB_DEPTH */
   text[0] = '\0';
   while (steps-- > 0 && used < size) {
     int n = snprintf(text + used, size - used, links[steps]->index < 0 ? "%s%s" : "%s%s[%lld]",
@@ -92,7 +90,9 @@ static ec_status check_table(verifier *v, size_t at, const ec_fb_schema *schema,
                              const field_path *path, checked_table *out) {
   if (v->tables == 0) return fail_at(v, path, "more than %d tables", EC_MAX_FB_TABLES);
   v->tables--;
-  assert(ec_in_range(at, OFFSET_BYTES, v->size)); /* follow_offset led here */
+  if (!ec_in_range(at, OFFSET_BYTES, v->size))
+    return fail_at(v, path, "table %s at offset %zu lies outside the %zu bytes", schema->name, at,
+                   v->size);
   int64_t vtable = (int64_t)at - (int32_t)ec_read_u32(v->data + at);
   if (vtable < 0 || !ec_in_range((uint64_t)vtable, 4, v->size))
     return fail_at(v, path, "vtable of %s at offset %lld lies outside the %zu bytes", schema->name,
@@ -234,7 +234,7 @@ ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *roo
   size_t at;
   if (size < 8 || size > EC_MAX_BYTES)
     return fail_at(&v, NULL, "a FlatBuffer cannot have %zu bytes", size);
-  v.budget = size > SIZE_MAX / SHARING ? SIZE_MAX : size * SHARING; /* 32 bits: of 1 GB */
+  v.budget = size > SIZE_MAX / SHARING ? SIZE_MAX : size * SHARING;
   EC_TRY(follow_offset(&v, 0, NULL, &at));
   return verify_table(&v, at, root, EC_MAX_FB_DEPTH, NULL);
 }

@@ -120,6 +120,9 @@ class Result(list[Row]):
     def failures(self) -> list[Row]:
         return list(self)
 
+    def state(self, row: Row) -> str:
+        return row.verdict
+
     def why(self, row: Row) -> str:
         return f"it differs at {EVIL}"
 
