@@ -174,7 +174,7 @@ def peak_bytes() -> float:
 
 
 def run(*args: str) -> dict[str, Any]:
-    """Return what a part prints in a process of its own, on one thread."""
+    """Return the output of a part, which runs in a new process on one thread."""
     command = [sys.executable, "-m", "benchmarks.bench_verdict", *args]
     environ = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.run(

@@ -35,7 +35,7 @@ int ec_fuzz_ok(ec_fuzz *f, ec_status status, const char *what);
  * input is of another kind or too large. */
 bool ec_fuzz_bind(ec_fuzz *f, ec_method *m, const ec_method_info *info, ec_fuzz_arrays *a);
 
-/* Frees the arrays. Returns false if a call has changed an input. */
-bool ec_fuzz_free(ec_fuzz_arrays *a);
+/* Frees the arrays. It is a failure if the call has changed an input. */
+void ec_fuzz_free(ec_fuzz *f, ec_fuzz_arrays *a);
 
 #endif

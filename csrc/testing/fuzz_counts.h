@@ -1,4 +1,4 @@
-/* What became of the cases of the fuzzer. */
+/* Counts of the fuzzer's cases, by outcome. */
 #ifndef EC_TESTING_FUZZ_COUNTS_H
 #define EC_TESTING_FUZZ_COUNTS_H
 

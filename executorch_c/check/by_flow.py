@@ -75,6 +75,8 @@ def lowered(flow: Any, exported: Any, method: str = "forward") -> bytes:
     """Return the program that a flow, a name or a function, makes of an ExportedProgram: no
     quantisation, the flow's delegates. Raises the exceptions of exporting."""
     result = flow(exported) if callable(flow) else flows._lower(exported, flows.FLOWS[flow], method)
-    if isinstance(result, (bytes, OwnedPath)):
-        return result if isinstance(result, bytes) else read_bytes(result)
+    if isinstance(result, OwnedPath):
+        return read_bytes(result)
+    if isinstance(result, bytes):
+        return result
     return bytes(opened(result).source)  # type: ignore[call-overload, no-any-return]

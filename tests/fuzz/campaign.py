@@ -7,7 +7,6 @@ seeds, the failing inputs and `state.json`, the counts by target.
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from executorch_c._paths import write_text
 from tests.fuzz.driver import FAST, kept_build, with_xnnpack
 from tests.fuzz.seeds import PROGRAM, TARGETS, write_seeds
 
@@ -67,9 +67,8 @@ def read(folder: Path) -> State:
 
 def write(folder: Path, state: State) -> None:
     """Replace the state at once."""
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-        json.dump({name: asdict(counts) for name, counts in state.items()}, file, indent=1)
-    os.replace(file.name, folder / "state.json")
+    kept = {name: asdict(counts) for name, counts in state.items()}
+    write_text(folder / "state.json", json.dumps(kept, indent=1))
 
 
 def seeds_of(target: str, folder: Path) -> list[Path]:

@@ -192,7 +192,7 @@ class GraphChanges(PagedReport):
     """Nodes that changed, in order of the second program; then removed ones, and delegates of which
     only the payload changed."""
     note: str = ""
-    """What is not compared."""
+    """The parts that are not compared."""
 
     def summary(self) -> str:
         """Return the numbers of nodes that changed, and of those that did not."""
@@ -266,7 +266,7 @@ ROW = ("status", "operator", "was", "now", "what")
 
 
 def _where(graph: Graph, id: str) -> str:
-    """Return the id of a node in reports: "d0.5"; that of an input or output as it is."""
+    """Return the id of a node in reports: "d0.5"; the id of an input or output unchanged."""
     return id_of(graph.nodes[id].place) or id if id in graph.nodes else id
 
 
