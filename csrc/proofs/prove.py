@@ -84,6 +84,7 @@ FAULTS = [
     Fault("fb_parts_vector", FB, "v->size - at - OFFSET_BYTES;", "v->size - at;"),
     Fault("fb_parts_string", FB, "end >= v->size", "end > v->size"),
     Fault("fb_reads_vector", FB, "at + offset : 0", "at + offset + 1 : 0"),
+    Fault("fb_reads_union", FB, "type >= field->table_count", "type"),
     Fault("pte_open", "format/pte.c", "pte->program_size > pte->size)", "false)"),
     Fault("pte_segment", "format/pte.c", "!ec_in_range(offset, size, room)", "size > room"),
     Fault("ptd_segment", "format/ptd.c", "!ec_in_range(offset, size, ptd", "(size > ptd"),

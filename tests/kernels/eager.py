@@ -102,7 +102,11 @@ def to_numpy(t: torch.Tensor) -> np.ndarray:
     return t.numpy()
 
 
-FUNCTIONAL = {"empty.out": "empty.memory_format", "index_put_": "index_put.default"}
+FUNCTIONAL = {
+    "arange.start_out": "arange.start_step",  # start's third argument is a dtype
+    "empty.out": "empty.memory_format",
+    "index_put_": "index_put.default",
+}
 
 
 @functools.cache

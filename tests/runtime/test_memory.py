@@ -200,6 +200,34 @@ def test_in_place_program_does_not_write_to_the_callers_array() -> None:
         np.testing.assert_array_equal(value, ONES)
 
 
+@pytest.mark.parametrize("last", ["read", "read as a view", "an output"])
+def test_an_input_whose_memory_is_overwritten_before_its_last_use(last: str) -> None:
+    """Planned by hand: results are those of a copied input, although it could be used in place."""
+    plan = Plan()
+    x, y, z = plan.input((4,), at=0), plan.tensor((4,), at=0), plan.output((4,))
+    other = x if last == "read" else y
+    if last == "read as a view":
+        other = plan.tensor((4,), at=0)
+        plan.call("executorch_prim::et_view.default", x, [4], other)
+    plan.call("aten::add.out", x, x, 1, y)
+    plan.call("aten::add.out", y, other, 1, z)
+    if last == "an output":
+        plan.take(x)
+    found = load(build(plan)).execute([ONES])
+    np.testing.assert_array_equal(found, [4 * ONES, 2 * ONES][: len(found)])
+    np.testing.assert_array_equal(found, reference(build(plan), ONES).outputs)
+
+
+def test_an_output_that_is_read_before_it_is_written() -> None:
+    """It starts with zeros, not with the contents of the caller's array."""
+    plan = Plan()
+    x, y = plan.input((4,)), plan.output((4,), at=None)
+    plan.call("aten::add.out", x, y, 1, y)
+    memory = 7 * ONES
+    assert load(build(plan)).execute([ONES], out=[memory])[0] is memory
+    np.testing.assert_array_equal(memory, ONES)
+
+
 @pytest.mark.parametrize("offset", [0, 8, 16])
 def test_kernel_whose_out_overlaps_its_input(offset: int) -> None:
     """Planned by hand in one place: the caller's array is not modified."""

@@ -8,14 +8,32 @@
 
 /* ---- shared memory ----------------------------------------------------------------------- */
 
-/* True if tensor `k` is visible through the memory of input `index`: an elided view of it, or a
- * tensor that is read before it is written. */
-static bool is_input_visible_in(const ec_uses *uses, size_t index, size_t k) {
+/* Returns the uses of a tensor and of all that views and moves connect with it, as one. */
+static ec_use find_joint_use(const ec_uses *uses, size_t index) {
+  ec_use joint = uses->rows[index];
+  for (size_t k = 0; k < uses->m->tensor_count; k++) {
+    const ec_use *u = &uses->rows[k];
+    if (ec_use_group(uses, k) != ec_use_group(uses, index)) continue;
+    joint.outputs |= u->outputs;
+    if (u->used && (!joint.used || u->last > joint.last)) joint.last = u->last;
+    joint.used |= u->used;
+  }
+  return joint;
+}
+
+static bool may_write(const ec_use *u) {
+  return u->written || (u->first_by_delegate && !u->delegate_reads);
+}
+
+/* True if tensor `k` is visible through the memory of input `index`: an elided view of it, a tensor
+ * that is read before it is written, or one that is written before the input's last use. */
+static bool is_input_visible_in(const ec_uses *uses, size_t index, const ec_use *joint, size_t k) {
   const ec_placement *input = &uses->m->placements[index], *other = &uses->m->placements[k];
   const ec_use *u = &uses->rows[k];
   if (k == index || !ec_placements_overlap(input, other)) return false;
   if (uses->m->has_jumps || u->inputs) return true;
   if (!u->used) return u->outputs != 0;
+  if (may_write(u) && (joint->outputs || (joint->used && u->first <= joint->last))) return true;
   if (u->first_by_delegate) return input->offset == other->offset && input->nbytes == other->nbytes;
   return !u->first_overwrites;
 }
@@ -31,8 +49,9 @@ static bool can_use_in_place(const ec_uses *uses, const ec_value *value) {
   if (value->kind != EC_KIND_TENSOR) return false;
   size_t index = ec_use_index(uses, value);
   if (uses->rows[index].written || uses->rows[index].inputs > 1) return false;
+  const ec_use joint = find_joint_use(uses, index);
   for (size_t k = 0; k < uses->m->tensor_count; k++)
-    if (is_input_visible_in(uses, index, k)) return false;
+    if (is_input_visible_in(uses, index, &joint, k)) return false;
   return true;
 }
 
@@ -60,7 +79,8 @@ static bool can_write_directly(const ec_uses *uses, const ec_value *v) {
   if (!u->used || u->is_view || u->inputs || u->outputs > 1 || p->flags & EC_TENSOR_READONLY ||
       (p->data && p->named))
     return false;
-  if (p->data && !u->first_overwrites) return false; /* state, or perhaps a delegate's */
+  /* state, or zeros: an output without planned memory that is read before it is written */
+  if (!u->first_overwrites && (p->data || !u->first_by_delegate)) return false;
   for (size_t k = 0; k < m->tensor_count; k++)
     if (k != index && ec_placements_overlap(p, &m->placements[k]) &&
         is_read_after(uses, k, u->first))
