@@ -1,11 +1,12 @@
 /* The targets of fuzz_guided.c without libFuzzer, for compilers that do not have it:
  *
- *   fuzz_replay --target=NAME [--program=FILE] [--mutate=N] [--seed=S] [--out=DIR] FILE...
+ *   fuzz_replay --target=NAME [--program=FILE] [--mutate=N] [--seed=S] [--out=DIR]
+ *               [--edges=OUTPUT] FILE...
  *
  * Runs each file unchanged, then N mutations of it in chains of 16, each derived from the previous
  * one. The name of a file is printed to stdout before it runs. With --out, each file runs in a
- * child process: an input that fails is written to DIR, and the next file runs. Exits with 1 if any
- * failed. */
+ * child process: an input that fails is written to DIR, and the next file runs. With --edges, the
+ * edges of each file are appended to OUTPUT (fuzz_edges.h). Exits with 1 if any failed. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "testing/fuzz_edges.h"
 #include "testing/fuzz_guided.h"
 
 enum { SECONDS = 10, WALL_SECONDS = 300, ROW = 16, MAX_BYTES = 1 << 18, PATH_BYTES = 512 };
@@ -27,6 +29,7 @@ typedef struct shared {
 } shared;
 
 static shared *running;
+static const char *edges; /* NULL: not measured */
 
 static void on_alarm(int signal_number) {
   (void)signal_number;
@@ -67,7 +70,9 @@ static void mutate(ec_bytes file, size_t times, uint64_t seed) {
 
 static void run_file(const char *path, size_t times, uint64_t seed) {
   ec_bytes file = ec_fuzz_read(path);
+  ec_fuzz_edges_clear();
   run_input(file.data, file.size);
+  if (edges) ec_fuzz_edges_append(edges);
   mutate(file, times, seed);
   free((void *)file.data);
 }
@@ -120,6 +125,7 @@ int main(int argc, char **argv) {
   signal(SIGVTALRM, on_alarm);
   const size_t times = number(argc, argv, "--mutate=", 0), seed = number(argc, argv, "--seed=", 1);
   const char *folder = text(argc, argv, "--out=");
+  edges = text(argc, argv, "--edges=");
   const int rights = PROT_READ | PROT_WRITE, kind = MAP_SHARED | MAP_ANONYMOUS;
   if (folder) running = mmap(NULL, sizeof *running, rights, kind, -1, 0);
   if (running == MAP_FAILED) abort();

@@ -8,6 +8,7 @@ With --differential: mutants that load, by this runtime in several ways and by t
 (`differential.py`).
 With --campaign: mutants of each target in the build without sanitizers, each in two ways that must
 agree, for hours: the counts in the folder are those of all runs.
+With --minimise: a corpus for the tree from the inputs of a campaign's folder (`minimise.py`).
 """
 
 import argparse
@@ -16,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.fuzz import campaign, guided
+from tests.fuzz import campaign, guided, minimise
 from tests.fuzz.driver import REGRESSION, kept_build, run
 from tests.fuzz.make_programs import write_all
 from tests.fuzz.seeds import TARGETS
@@ -36,15 +37,9 @@ def parse() -> argparse.Namespace:
         "--target",
         choices=TARGETS,
         action="append",
-        help="with --coverage-guided or --campaign: only this target (default: each)",
+        help="with --coverage-guided, --campaign or --minimise: only this target (default: each)",
     )
     add("--corpus", type=Path, help="with --coverage-guided: folder for the corpus")
-    add(
-        "--keep",
-        action="store_true",
-        help="with --coverage-guided: write a sample of the smallest inputs with the same "
-        "coverage to tests/fuzz/corpus",
-    )
     add("--differential", action="store_true", help="compare ways to run mutants")
     add(
         "--first",
@@ -59,6 +54,12 @@ def parse() -> argparse.Namespace:
         help="with --differential: other ways (default: all)",
     )
     add("--campaign", type=Path, metavar="DIR", help="run mutants, and go on with those of DIR")
+    add(
+        "--minimise",
+        type=Path,
+        metavar="DIR",
+        help="make the smallest inputs of a campaign with the same edges the corpus of the tree",
+    )
     return parser.parse_args()
 
 
@@ -72,6 +73,8 @@ def main() -> int:
         return differential.main(options)
     if options.campaign:
         return campaign.run(options)
+    if options.minimise:
+        return minimise.run(options)
     with tempfile.TemporaryDirectory() as work:
         programs = Path(work) / "programs"
         fuzzer = kept_build() / "fuzz_pte"  # the one that pytest uses, too

@@ -1,8 +1,9 @@
 """A campaign: mutants of all targets for hours, which goes on where it stopped.
 
 Each round takes some files of a target, and runs mutations of them in the build without
-sanitizers, each in two ways that must agree (`csrc/testing/fuzz_agree.c`). The folder has the
-seeds, the failing inputs and `state.json`, the counts by target.
+sanitizers, each in two ways that must agree (`csrc/testing/fuzz_agree.c`). A target's first round
+has the files of the tree; its seeds are exported before the second one, when each target has had
+its first. The folder has the seeds, the failing inputs and `state.json`, the counts by target.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from executorch_c._paths import write_text
 from tests.fuzz.driver import FAST, kept_build, with_xnnpack
-from tests.fuzz.seeds import PROGRAM, TARGETS, write_seeds
+from tests.fuzz.seeds import PROGRAM, TARGETS, kept_files, write_seeds
 
 MUTATIONS = 240
 """Mutants of a file in a round."""
@@ -81,8 +82,9 @@ def seeds_of(target: str, folder: Path) -> list[Path]:
     return sorted((folder / "seeds" / target).iterdir())
 
 
-def chosen(files: list[Path], number: int) -> Iterator[Path]:
+def chosen(target: str, folder: Path, number: int) -> Iterator[Path]:
     """Yield the files of a round."""
+    files = seeds_of(target, folder) if number else kept_files(target)
     for i in range(min(FILES, len(files))):
         yield files[(number * FILES + i) % len(files)]
 
@@ -106,7 +108,7 @@ def run_round(fuzzer: Path, target: str, folder: Path, number: int) -> tuple[Cou
         f"--mutate={MUTATIONS}",
         f"--seed={number * FILES + 1}",
         f"--out={out}",
-        *map(str, chosen(seeds_of(target, folder), number)),
+        *map(str, chosen(target, folder, number)),
     ]
     started = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")

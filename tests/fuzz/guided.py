@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.fuzz.driver import DEFINES, QUICK_TO_RUN, SANITIZE, build, with_xnnpack
-from tests.fuzz.seeds import CORPUS, PROGRAM, TARGETS, write_seeds
+from tests.fuzz.seeds import PROGRAM, TARGETS, write_seeds
 
 FLAGS = [
     "-timeout=60",  # of wall time on a loaded machine: the slowest inputs take 3 s of CPU time
@@ -19,8 +19,6 @@ FLAGS = [
     "-print_final_stats=1",
     "-entropic=0",
 ]  # the entropic schedule costs four fifths of the time for small inputs
-KEPT = 90_000
-"""Maximum size of a corpus that `keep` writes, in bytes; some in the tree are from a larger one."""
 
 HELP = """coverage-guided fuzzing needs clang with its runtime libraries (libFuzzer):
 on Debian, clang-14 and libclang-rt-14-dev. EXECUTORCH_C_CLANG names another one.
@@ -85,32 +83,6 @@ def fuzz(
     return child.returncode == 0, int(match[1]) if match else 0
 
 
-def keep(fuzzer: Path, target: str, corpus: list[Path]) -> None:
-    """Write a sample of the smallest files with a corpus's coverage to tests/fuzz/corpus.
-
-    The sample covers all sizes evenly, with at most KEPT bytes.
-    """
-    with tempfile.TemporaryDirectory() as work:
-        command = [
-            str(fuzzer),
-            f"--target={target}",
-            f"--program={PROGRAM}",
-            "-merge=1",
-            *FLAGS,
-            work,
-            *map(str, corpus),
-        ]
-        subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
-        files = sorted(Path(work).iterdir(), key=lambda path: (path.stat().st_size, path.name))
-        step = -(-sum(path.stat().st_size for path in files) // KEPT)
-        folder = CORPUS / target
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        for path in files[:: max(step, 1)]:
-            shutil.copy(path, folder / path.name[:12])
-    print(f"{target}: kept {sum(1 for _ in folder.iterdir())} of {len(files)} files")
-
-
 def run(options: argparse.Namespace) -> int:
     """Fuzz each target for its share of the time; return the exit code."""
     try:
@@ -135,6 +107,4 @@ def run_in(work: Path, options: argparse.Namespace) -> int:
         passed, inputs = fuzz(fuzzer, target, [corpus, seeds], options, seconds)
         print(f"{target}: {inputs} inputs, {'no failure' if passed else 'FAILED'}", flush=True)
         fine = fine and passed
-        if options.keep and passed:
-            keep(fuzzer, target, [corpus, seeds])
     return 0 if fine else 1

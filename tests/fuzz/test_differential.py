@@ -11,6 +11,7 @@ import pytest
 from executorch_c import Runtime
 from tests.differential import ways
 from tests.fuzz import campaign, differential
+from tests.fuzz.seeds import TARGETS
 from tests.plans import Plan, build
 
 OURS = tuple(differential.WAYS)
@@ -63,8 +64,9 @@ def test_calls_that_write_their_operands(at: int, ordered: bool) -> None:
     assert differential.depends_on_order(program) is not ordered
 
 
-def test_a_campaign_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts of runs add up, rounds take other files, and a finding is the exit code."""
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for fuzz_replay, which writes its arguments to this file; rounds of one file."""
     fuzzer = tmp_path / "fuzz_replay"
     fuzzer.write_text(
         '#!/bin/sh\necho "$@" >> "$0.log"\n'
@@ -73,17 +75,34 @@ def test_a_campaign_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     fuzzer.chmod(0o755)
     monkeypatch.setattr(campaign, "kept_build", lambda flags: tmp_path)
-    monkeypatch.setattr(campaign, "with_xnnpack", lambda folder: {})
+    monkeypatch.setattr(campaign, "with_xnnpack", lambda folder: {"XNNPACK": ""})
     monkeypatch.setattr(campaign, "FILES", 1)
+    return Path(f"{fuzzer}.log")
+
+
+def test_a_campaign_goes_on(told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts of runs add up, rounds take other files, and a finding is the exit code."""
     seeds = tmp_path / "c/seeds"
     (seeds / "pte").mkdir(parents=True)
     for name in ("pte/a", "pte/b", "pte.done"):
         (seeds / name).touch()
+    monkeypatch.setattr(campaign, "kept_files", lambda target: [Path("kept")])
     options = argparse.Namespace(campaign=tmp_path / "c", seconds=0, target=["pte"])
-    for rounds in (1, 2, 3):
+    for rounds in (1, 2, 3, 4):
         assert campaign.run(options) == 1
         counts = campaign.read(tmp_path / "c")["pte"]
         assert (counts.rounds, counts.executions) == (rounds, 7 * rounds)
-    assert (counts.compared, counts.rounding, counts.findings) == (9, 6, 3)
-    lines = Path(f"{fuzzer}.log").read_text().splitlines()
-    assert [line[-1] for line in lines] == ["a", "b", "a"]
+    assert (counts.compared, counts.rounding, counts.findings) == (12, 8, 4)
+    assert [line[-1] for line in told.read_text().splitlines()] == ["t", "b", "a", "b"]
+
+
+def test_a_campaign_begins_with_all_targets(
+    told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each target has a round before the first one waits for an export of its seeds."""
+    monkeypatch.setattr(campaign, "write_seeds", lambda target, folder: pytest.fail("an export"))
+    options = argparse.Namespace(campaign=tmp_path / "c", seconds=0, target=None)
+    for _ in TARGETS:
+        campaign.run(options)
+    targets = [line.split()[0] for line in told.read_text().splitlines()]
+    assert targets == [f"--target={name}" for name in TARGETS]

@@ -1,0 +1,164 @@
+"""The smallest inputs that take the edges of a campaign's inputs, for the corpus of the tree.
+
+Each input runs once in a build that counts edges of the control flow (gcc's
+-fsanitize-coverage=trace-pc; `csrc/testing/fuzz_edges.c`). Inputs are chosen one by one: next is
+the one with the most new edges per byte. First, each target gets LEAST inputs by its own edges;
+then all targets share one set of edges, because they run the same runtime.
+"""
+
+import argparse
+import hashlib
+import heapq
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.fuzz.campaign import seeds_of
+from tests.fuzz.driver import FAST, kept_build, with_xnnpack
+from tests.fuzz.seeds import CORPUS, LARGEST, PROGRAM, TARGETS
+
+COUNTED = f"{FAST} -fsanitize-coverage=trace-pc"
+LEAST = 11
+"""Inputs of a target at least."""
+MOST = 1_000_000
+"""Bytes of the corpus at most."""
+Edges = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Input:
+    """Attributes:
+    target: Name of the target.
+    file: Its bytes.
+    edges: Numbers of the edges that it takes, ascending.
+    """
+
+    target: str
+    file: Path
+    edges: Edges
+
+    @property
+    def size(self) -> int:
+        return self.file.stat().st_size
+
+
+def cover(inputs: Sequence[Input], taken: set[int], inputs_most: int, bytes_most: int) -> list[int]:
+    """Return the places of inputs that take all edges, best first, within limits; add their edges
+    to `taken`."""
+    room, chosen = bytes_most, []
+    heap = [(-len(one.edges) / max(one.size, 1), i) for i, one in enumerate(inputs)]
+    heapq.heapify(heap)
+    while heap and len(chosen) < inputs_most:
+        _, i = heapq.heappop(heap)
+        size = max(inputs[i].size, 1)
+        gain = sum(edge not in taken for edge in inputs[i].edges.tolist()) / size
+        if not gain or size > room:
+            continue
+        if heap and gain < -heap[0][0]:
+            heapq.heappush(heap, (-gain, i))  # others took its edges: it stands behind
+            continue
+        chosen.append(i)
+        room -= size
+        taken.update(inputs[i].edges.tolist())
+    return chosen
+
+
+def smallest(inputs: Sequence[Input], most: int = MOST) -> list[Input]:
+    """Return the inputs of the corpus."""
+    chosen: dict[Path, Input] = {}
+    for target in dict.fromkeys(one.target for one in inputs):
+        own = [one for one in inputs if one.target == target]
+        chosen.update((own[i].file, own[i]) for i in cover(own, set(), LEAST, most))
+    taken = set(edges_of(chosen.values()))
+    room = most - bytes_of(chosen.values())
+    rest = [one for one in inputs if one.file not in chosen]
+    return [*chosen.values(), *(rest[i] for i in cover(rest, taken, len(rest), room))]
+
+
+def edges_of(inputs: Iterable[Input]) -> list[int]:
+    """Return the edges that inputs take together."""
+    edges = [one.edges for one in inputs]
+    return np.unique(np.concatenate(edges)).tolist() if edges else []
+
+
+def bytes_of(inputs: Iterable[Input]) -> int:
+    return sum(one.size for one in inputs)
+
+
+def measure(replay: Path, target: str, files: Sequence[Path]) -> list[Input]:
+    """Return the inputs with their edges. One that fails is left out: it is a finding."""
+    result = []
+    with tempfile.TemporaryDirectory() as work:
+        for file in files:
+            output = Path(work, "edges")
+            output.unlink(missing_ok=True)
+            options = f"--target={target}", f"--program={PROGRAM}", f"--edges={output}"
+            done = subprocess.run([str(replay), *options, str(file)], capture_output=True)
+            if done.returncode:
+                print(f"{target}: {file} fails", file=sys.stderr)
+                continue
+            result.append(Input(target, file, np.fromfile(output, np.uint32)[1:]))
+    return result
+
+
+def candidates(target: str, folder: Path) -> list[Path]:
+    """Return the inputs of a target: the corpus, its seeds, and those of libFuzzer in `corpus`."""
+    files = [*seeds_of(target, folder)]
+    for corpus in (CORPUS, folder / "corpus"):
+        files += sorted((corpus / target).glob("*"))
+    small = [path for path in files if path.stat().st_size <= LARGEST]
+    return list({path.read_bytes(): path for path in small[::-1]}.values())[::-1]
+
+
+def write(chosen: Iterable[Input]) -> None:
+    """Make inputs the corpus of the tree. Those of the corpus keep their names."""
+    contents = {one.file: (one.target, one.file.read_bytes()) for one in chosen}
+    for target in {target for target, _ in contents.values()}:
+        shutil.rmtree(CORPUS / target, ignore_errors=True)
+        (CORPUS / target).mkdir()
+    for path, (target, data) in contents.items():
+        kept = path.is_relative_to(CORPUS)
+        name = path.name if kept else hashlib.sha256(data).hexdigest()[:12]
+        (CORPUS / target / name).write_bytes(data)
+
+
+def table(before: Sequence[Input], after: Sequence[Input]) -> str:
+    """Return a table of Markdown: inputs, bytes and edges by target, before and after."""
+    lines = [
+        "| target | inputs | kept | bytes | kept | edges | kept |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for target in [*dict.fromkeys(one.target for one in before), ""]:
+        cells: list[str] = []
+        rows = [[one for one in row if target in (one.target, "")] for row in (before, after)]
+        for count in (
+            len,
+            lambda row: sum(one.size for one in row),
+            lambda row: len(edges_of(row)),
+        ):
+            cells += [f"{count(row):,}" for row in rows]
+        lines.append(f"| {target or 'all'} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Replace the corpus of the tree."""
+    with tempfile.TemporaryDirectory() as work:
+        linked = with_xnnpack(Path(work))
+    targets = [t for t in options.target or TARGETS if t != "xnnpack" or linked]
+    replay, inputs = kept_build(COUNTED) / "fuzz_replay", []
+    for target in targets:
+        files = candidates(target, options.minimise)
+        print(f"{target}: {len(files)} inputs", file=sys.stderr, flush=True)
+        inputs += measure(replay, target, files)
+    chosen = smallest(inputs)
+    write(chosen)
+    print(table(inputs, chosen))
+    return 0
