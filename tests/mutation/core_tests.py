@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests import ROOT, build_core
 from tests.fuzz.driver import build
-from tests.mutation.mutant import Mutant
+from tests.mutation.mutant import Mutant, near
 
 CSRC = ROOT / "csrc"
 FOLDERS = ("core", "format", "trace", "backend", "runtime")
@@ -119,15 +119,12 @@ class CoreTests:
         build(self.folder, "all", "test_core", CFLAGS="-O0 -g0", TEST_POOL="1")
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Return the tests that run the mutant's line. Of one without code, in a table or in the
-        middle of a statement, those of the lines with code around it."""
+        """Return the tests that run the mutant's line, or those near it (`near`)."""
         lines = {int(line): tests for line, tests in self.lines.get(mutant.file, {}).items()}
-        above = max((line for line in lines if line <= mutant.line), default=0)
-        below = min((line for line in lines if line >= mutant.line), default=0)
-        near = {*lines.get(above, ()), *lines.get(below, ())}
-        if not near and mutant.line not in lines:  # a table beside functions that no test runs
-            near = set().union(*lines.values())
-        return sorted(near)
+        tests = near(lines, mutant.line)
+        if not tests and mutant.line not in lines:  # a table beside functions that no test runs
+            tests = set().union(*lines.values())
+        return sorted(tests)
 
     def same(self, mutant: Mutant) -> bool:
         """Return True if the compiler makes the same code of the mutant."""

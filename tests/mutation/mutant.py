@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -64,3 +64,11 @@ def sample(mutants: Iterable[Mutant], seed: int) -> list[Mutant]:
     """Return the mutants in an order that depends on seed and names only: a change of the code
     leaves the others where they are."""
     return sorted(mutants, key=lambda m: digest(seed, m.name))
+
+
+def near(lines: Mapping[int, Iterable[str]], line: int) -> set[str]:
+    """Return the tests that run a line. Of one without code, in the middle of a statement, those of
+    the lines with code around it."""
+    above = max((other for other in lines if other <= line), default=0)
+    below = min((other for other in lines if other >= line), default=0)
+    return {*lines.get(above, ()), *lines.get(below, ())}

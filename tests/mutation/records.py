@@ -13,8 +13,9 @@ class Result:
     folder: Folder of the table.
     title: Place and change.
     kind: Kind of the change.
-    result: "c" (the tests in C find it) or "survived"; of a change that is no mutant "compiler"
-        (it does not compile) or "same code".
+    result: "c" (the tests in C find it), "python" (those in Python) or "survived"; of a change that
+        is no mutant "compiler" (it does not compile), "same code" or "no function" (no function of
+        the process has that code).
     by: How the run ends, or the number of tests that ran.
     """
 
@@ -49,8 +50,9 @@ def table(results: dict[str, Result], judged: dict[str, str]) -> list[str]:
     for folder in [*folders, "all"]:
         rows = [row for row in results.values() if folder in (row.folder, "all")]
         count = Counter("equivalent" if row.name in judged else row.result for row in rows)
-        whole = count["c"] + count["survived"]
-        rate = f"{100 * count['c'] / whole:.1f} %" if whole else ""
-        cells = (whole, count["c"], count["survived"], count["equivalent"], rate)
+        killed = count["c"] + count["python"]
+        whole = killed + count["survived"]
+        rate = f"{100 * killed / whole:.1f} %" if whole else ""
+        cells = (whole, killed, count["survived"], count["equivalent"], rate)
         lines.append(f"| {folder} | " + " | ".join(map(str, cells)) + " |")
     return lines
