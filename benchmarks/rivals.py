@@ -257,41 +257,60 @@ def compiled(path: Path, job: Job, inputs: Arrays) -> Call:
     return eager(path, job, inputs, compiled=True)
 
 
+def torch_free(path: Path, job: Job, inputs: Arrays) -> Call:
+    """Load in executorch-numpy-runtime: the official 1.3, whose pool has a thread for each CPU."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.threads])
+    from executorch_numpy_runtime import Runtime
+
+    method = Runtime.get().load_program(str(path)).load_method("forward")
+    arrays = list(inputs)
+    return lambda: method(arrays)
+
+
 # ---- the table -------------------------------------------------------------------------------
+
+
+def python_with(packages: tuple[str, ...]) -> str:
+    """Return the Python that has all packages, this one first, or an empty string."""
+    for python in (sys.executable, os.environ.get(PYTHON, "")):
+        if python and has_packages(python, packages):
+            return python
+    return ""
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A runtime: `prepare` writes its file, `load` returns a call in the process that measures."""
+    """A runtime: `prepare` writes its file, in a Python that has the converters, `load` returns a
+    call in the process that measures, whose Python has the packages."""
 
     name: str
     title: str
     prepare: Callable[[Job], Path]
     load: Callable[[Path, Job, Arrays], Call]
     packages: tuple[str, ...] = ()
+    converters: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ("fp32", "int8")
     delegates: bool = False
     is_ours: bool = False
 
     @property
     def python(self) -> str:
-        """Return the Python that has the rival's packages, this one first, or an empty string."""
-        for python in (sys.executable, os.environ.get(PYTHON, "")):
-            if python and has_packages(python, self.packages):
-                return python
-        return ""
+        """Return the Python that measures the rival, or an empty string."""
+        return python_with(self.packages)
 
     def missing(self) -> str:
         """Return why the rival cannot be measured here, or an empty string."""
-        if not self.python:
-            return f"needs {', '.join(self.packages)}: pip install '.[bench]', or {PYTHON}"
+        for packages in (self.packages, self.converters):
+            if not python_with(packages):
+                return f"needs {', '.join(packages)}: pip install '.[bench]', or {PYTHON}"
         return f"needs the option {OPTION}=" if self.delegates and not can_delegate() else ""
 
     def file(self, job: Job) -> Path:
-        """Write the rival's file, in the Python that has its packages, and return its path."""
-        if self.python == sys.executable:
+        """Write the rival's file, in the Python that has its converters, and return its path."""
+        python = python_with(self.converters)
+        if python == sys.executable:
             return self.prepare(job)
-        command = [self.python, "-m", "benchmarks.rivals", "prepare", self.name]
+        command = [python, "-m", "benchmarks.rivals", "prepare", self.name]
         process = subprocess.run(
             [*command, json.dumps(asdict(job))],
             capture_output=True,
@@ -319,6 +338,19 @@ RIVALS = {
         Rival("ours_delegated", "executorch_c, delegated", pte(True), ours(), is_ours=True),
         Rival("official", "official", pte(False), packaged("official")),
         Rival("official_delegated", "official, delegated", pte(True), packaged("official")),
+        *(
+            Rival(
+                name,
+                title,
+                pte(delegated),
+                torch_free,
+                ("executorch_numpy_runtime",),
+            )
+            for name, title, delegated in (
+                ("torch_free", "executorch-numpy-runtime", False),
+                ("torch_free_delegated", "executorch-numpy-runtime, delegated", True),
+            )
+        ),
         Rival("eager", "torch eager", nothing, eager, schemes=("fp32",)),
         Rival("compiled", "torch.compile", nothing, compiled, schemes=("fp32",)),
         Rival(
@@ -326,6 +358,15 @@ RIVALS = {
             "ONNX Runtime",
             onnx,
             packaged("onnxruntime"),
+            ("onnxruntime",),
+            ("onnx", "onnxscript", "onnxruntime"),
+        ),
+        Rival(
+            "openvino",
+            "OpenVINO",
+            onnx,
+            packaged("openvino"),
+            ("openvino",),
             ("onnx", "onnxscript", "onnxruntime"),
         ),
         Rival(
@@ -333,7 +374,8 @@ RIVALS = {
             "LiteRT",
             tflite,
             packaged("litert"),
-            ("litert_torch", "ai_edge_litert", "ai_edge_quantizer"),
+            ("ai_edge_litert",),
+            ("litert_torch", "ai_edge_quantizer"),
         ),
     )
 }

@@ -91,7 +91,8 @@ def test_a_rival_of_another_python_is_measured_there(monkeypatch, tmp_path):
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     monkeypatch.setenv(common.PYTHON, str(python))
-    other = rivals.Rival("eager", "X", rivals.nothing, rivals.eager, ("no_such_package",))
+    packages = ("no_such_package",)
+    other = rivals.Rival("eager", "X", rivals.nothing, rivals.eager, packages, packages)
     assert other.missing() == ""
     job = rivals.Job("lenet", "fp32", 28, 1, 1)
     assert rivals.command(other, tmp_path, job)[0] == str(python)

@@ -18,6 +18,7 @@ of its own; they call in turns, so that other load on the machine affects all of
 
 Exit code: 0; 1 an engine failed; 3 with --fail-if-slower: slower.
 """
+RIVALS = "official, eager (with --model), onnxruntime:m.onnx, openvino:m.onnx, litert:m.tflite"
 
 
 def add(commands: _arguments.Commands) -> None:
@@ -35,7 +36,7 @@ def add(commands: _arguments.Commands) -> None:
         metavar="NAMES",
         type=_names,
         default=[],
-        help="other runtimes: official, eager (with --model), onnxruntime:m.onnx, litert:m.tflite",
+        help=f"other runtimes: {RIVALS}",
     )
     _models.add_model_function(parser)
     _arguments.add_inputs(parser)

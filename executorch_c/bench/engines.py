@@ -91,6 +91,20 @@ def _onnxruntime(task: Task) -> Call:
     return lambda: session.run(None, feeds)
 
 
+def _openvino(task: Task) -> Call:
+    import openvino
+
+    options = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": task.threads,
+    }
+    model = openvino.compile_model(task.path, "CPU", options)
+    request = model.create_infer_request()
+    feeds = dict(enumerate(task.arrays))
+    return lambda: [*request.infer(feeds).values()]
+
+
 def _litert(task: Task) -> Call:
     import numpy as np
     from ai_edge_litert.interpreter import Interpreter
@@ -138,6 +152,7 @@ ENGINES = {
         ),
         Engine("eager", _eager, ("torch",), distribution="executorch_c[check]"),
         Engine("onnxruntime", _onnxruntime, ("onnxruntime",), "onnx", "onnxruntime"),
+        Engine("openvino", _openvino, ("openvino",), "onnx", "openvino"),
         Engine("litert", _litert, ("ai_edge_litert",), "tflite", "ai-edge-litert"),
     )
 }

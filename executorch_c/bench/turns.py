@@ -56,7 +56,7 @@ def bench(
         method: Name of the method.
         data_path: Files of weights (.ptd) of the programs.
         rivals: Other engines: "official" and "eager" (of `model`), "onnxruntime:m.onnx",
-            "litert:m.tflite".
+            "openvino:m.onnx", "litert:m.tflite".
         model: "file.py:function", which returns the model of "eager".
         threads: Numbers of threads, measured one after the other. Default: the CPUs of the process.
         min_time: Seconds of calls of each engine, at each number of threads.

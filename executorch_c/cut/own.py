@@ -106,7 +106,9 @@ class OwnNodes:
             return next(numbers, None)
         before = self.flow.before(output.id) - {output.id}
         found = [one for one in self.values if one.id in before]
-        return next((one for one in reversed(found) if _is_near(one.data, wanted, NEAR)), None)
+        near = (one for one in reversed(found) if _is_near(one.data, wanted, NEAR))
+        dtype = as_array(self.whole.values[node]).dtype
+        return next((one for one in near if self._stored(one).dtype == dtype), None)
 
     # ---- programs --------------------------------------------------------------------------
 

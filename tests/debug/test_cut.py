@@ -330,6 +330,7 @@ SAMPLE = [
     cuts.Case("constant", "rows", "unet", "xnnpack"),
     cuts.Case("constant", "rows", "mlp", "portable"),
     cuts.Case("constant", "bias", "cnn", "xnnpack-int8"),
+    cuts.Case("attribute", "scale of linear's input", "cnn", "vulkan-int8"),  # inputs of integers
 ]
 
 
