@@ -169,12 +169,19 @@ def _origin(node: Node) -> str | None:
     return str(known[0].name) if known else None
 
 
+def channels_last(rank: int) -> tuple[int, ...]:
+    """Return the dimensions of NCHW in NHWC order."""
+    return (0, *range(2, rank), 1)
+
+
 @dataclass(frozen=True)
 class Part:
     """Some nodes of a graph, as a module of its own."""
 
     whole: Whole
     nodes: frozenset[Node]
+    channels_last: frozenset[Node] = frozenset()
+    """Inputs and outputs that the part's program has in NHWC order."""
 
     @cached_property
     def order(self) -> list[Node]:
@@ -233,8 +240,12 @@ class Part:
 
     @property
     def values(self) -> list[Any]:
-        """The values of its inputs."""
-        return [self.whole.values[node] for node in self.inputs]
+        """The values of its inputs, as the part's program has them."""
+        values = ((node, self.whole.values[node]) for node in self.inputs)
+        return [
+            value.permute(channels_last(value.ndim)) if node in self.channels_last else value
+            for node, value in values
+        ]
 
     def number(self, node: Node) -> Any:
         """Return the number that a node outside of the part has as its value."""

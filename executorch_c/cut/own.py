@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from executorch_c._arrays import as_array
 from executorch_c._core import Error, NotSupportedError
 from executorch_c._programs import method_of
-from executorch_c.cut.graph import Part
+from executorch_c.cut.graph import Part, channels_last
 from executorch_c.debug._graphs.names import is_quantizer
 from executorch_c.inspect.where import id_of
 from executorch_c.rewrite.points import Computed, Dataflow, computed
@@ -56,9 +57,10 @@ class OwnNodes:
             given = [self._input(node, output) for node in part.inputs]
             known = [one for one in given if one is not None]
             if len(known) == len(given):
+                last = self._channels_last(part, known, output)
                 program = self._program(known, output)
                 if program is not None:
-                    yield part, program
+                    yield replace(part, channels_last=last), program
             part = self._larger(part, given)
 
     def _with_scales(self, nodes: Sequence[Node]) -> frozenset[Node]:
@@ -84,19 +86,32 @@ class OwnNodes:
 
     def _output(self, node: Node, where: str) -> Computed | None:
         """Return the program's value for the result of a part: that of its row, or the same
-        elements in another order, which the backend computes from it."""
+        elements in another order, which the backend computes from it, if there are any."""
         begin = id_of(where)
         shape = self._eager(node).shape
         first = next((one for one in self.values if one.id == begin), None)
         if first is None or first.data.shape == shape:
             return first
         elements = np.sort(first.data, axis=None)
-        for one in self.values:
-            is_later = begin in self.flow.before(one.id)
-            if is_later and one.data.shape == shape:
-                same = np.array_equal(np.sort(one.data, axis=None), elements)
-                return one if same else None
-        return None
+        later = (one for one in self.values if begin in self.flow.before(one.id))
+        one = next((one for one in later if one.data.shape == shape), None)
+        if one is not None and np.array_equal(np.sort(one.data, axis=None), elements):
+            return one
+        return first if first.data.shape == _channels_last(self._eager(node)).shape else None
+
+    def _channels_last(
+        self, part: Part, given: Sequence[Given], output: Computed
+    ) -> frozenset[Node]:
+        """Return the inputs and outputs that the program has in NHWC order: those whose values are
+        nearer to eager's in that order."""
+        ours = [self.inputs[one] if isinstance(one, int) else one.data for one in (*given, output)]
+        result = set()
+        for node, one in zip((*part.inputs, *part.outputs), ours):
+            value = self._eager(node)
+            orders = [v for v in (value, _channels_last(value)) if v.shape == one.shape]
+            if min(orders, key=lambda order: _distance(one, order)) is not value:
+                result.add(node)
+        return frozenset(result)
 
     def _input(self, node: Node, output: Computed) -> Given | None:
         """Return the program's value for an input of a part; None if it has none."""
@@ -106,7 +121,12 @@ class OwnNodes:
             return next(numbers, None)
         before = self.flow.before(output.id) - {output.id}
         found = [one for one in self.values if one.id in before]
-        near = (one for one in reversed(found) if _is_near(one.data, wanted, NEAR))
+        orders = wanted, _channels_last(wanted)
+        near = (
+            one
+            for one in reversed(found)
+            if any(_is_near(one.data, order, NEAR) for order in orders)
+        )
         dtype = as_array(self.whole.values[node]).dtype
         return next((one for one in near if self._stored(one).dtype == dtype), None)
 
@@ -141,11 +161,19 @@ class OwnNodes:
         return (np.rint(given.data / np.float32(scale)) + zero).astype(np.int8)
 
 
+def _channels_last(value: Any) -> Any:
+    """Return a value of NCHW in NHWC order; of fewer than three dimensions, the value."""
+    return value.transpose(channels_last(value.ndim)) if value.ndim > 2 else value
+
+
 def _is_near(ours: Any, theirs: Any, limit: float) -> bool:
     """Return True for arrays of one shape whose distance is at most a share of the second."""
     if ours.shape != theirs.shape or ours.dtype.kind != theirs.dtype.kind:
         return False
     if not limit or ours.dtype.kind not in "fV":
         return bool(np.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f"))
-    a, e = (one.astype(np.float64) for one in (ours, theirs))
-    return bool(np.linalg.norm(a - e) <= limit * np.linalg.norm(e))
+    return bool(_distance(ours, theirs) <= limit * np.linalg.norm(theirs.astype(np.float64)))
+
+
+def _distance(ours: Any, theirs: Any) -> float:
+    return float(np.linalg.norm(ours.astype(np.float64) - theirs.astype(np.float64)))

@@ -331,6 +331,7 @@ SAMPLE = [
     cuts.Case("constant", "rows", "mlp", "portable"),
     cuts.Case("constant", "bias", "cnn", "xnnpack-int8"),
     cuts.Case("attribute", "scale of linear's input", "cnn", "vulkan-int8"),  # inputs of integers
+    cuts.Case("attribute", "padding of a pool", "unet", "xnnpack"),  # a value in NHWC order
 ]
 
 
