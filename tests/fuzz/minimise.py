@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tests.fuzz.campaign import seeds_of
 from tests.fuzz.driver import FAST, kept_build, with_xnnpack
-from tests.fuzz.seeds import CORPUS, LARGEST, PROGRAM, TARGETS
+from tests.fuzz.seeds import CORPUS, LARGEST, PROGRAM, TARGETS, kept_files
 
 COUNTED = f"{FAST} -fsanitize-coverage=trace-pc"
 LEAST = 11
@@ -70,13 +69,16 @@ def cover(inputs: Sequence[Input], taken: set[int], inputs_most: int, bytes_most
     return chosen
 
 
-def smallest(inputs: Sequence[Input], most: int = MOST) -> list[Input]:
-    """Return the inputs of the corpus."""
+def smallest(inputs: Sequence[Input], fixed: Sequence[Input] = (), most: int = MOST) -> list[Input]:
+    """Return the inputs of the corpus: what takes other edges than those that the tree has
+    anyway."""
     chosen: dict[Path, Input] = {}
     for target in dict.fromkeys(one.target for one in inputs):
         own = [one for one in inputs if one.target == target]
-        chosen.update((own[i].file, own[i]) for i in cover(own, set(), LEAST, most))
-    taken = set(edges_of(chosen.values()))
+        there = [one for one in fixed if one.target == target]
+        best = cover(own, set(edges_of(there)), max(LEAST - len(there), 0), most)
+        chosen.update((own[i].file, own[i]) for i in best)
+    taken = set(edges_of([*chosen.values(), *fixed]))
     room = most - bytes_of(chosen.values())
     rest = [one for one in inputs if one.file not in chosen]
     return [*chosen.values(), *(rest[i] for i in cover(rest, taken, len(rest), room))]
@@ -109,23 +111,31 @@ def measure(replay: Path, target: str, files: Sequence[Path]) -> list[Input]:
 
 
 def candidates(target: str, folder: Path) -> list[Path]:
-    """Return the inputs of a target: the corpus, its seeds, and those of libFuzzer in `corpus`."""
-    files = [*seeds_of(target, folder)]
-    for corpus in (CORPUS, folder / "corpus"):
-        files += sorted((corpus / target).glob("*"))
+    """Return the inputs of a target that may be in the corpus: that of the tree, a campaign's seeds
+    and what libFuzzer kept in `corpus`."""
+    folders = CORPUS / target, folder / "seeds" / target, folder / "corpus" / target
+    files = [path for one in folders for path in sorted(one.glob("*"))]
     small = [path for path in files if path.stat().st_size <= LARGEST]
-    return list({path.read_bytes(): path for path in small[::-1]}.values())[::-1]
+    first = {path.read_bytes(): path for path in reversed(small)}
+    for path in others(target):
+        first.pop(path.read_bytes(), None)
+    return sorted(first.values())
 
 
-def write(chosen: Iterable[Input]) -> None:
-    """Make inputs the corpus of the tree. Those of the corpus keep their names."""
+def others(target: str) -> list[Path]:
+    """Return the files of a target in the tree outside of the corpus."""
+    return [path for path in kept_files(target) if not path.is_relative_to(CORPUS)]
+
+
+def write(targets: Iterable[str], chosen: Iterable[Input]) -> None:
+    """Make inputs the corpus of targets in the tree. Those of the corpus keep their names."""
     contents = {one.file: (one.target, one.file.read_bytes()) for one in chosen}
-    for target in {target for target, _ in contents.values()}:
+    for target in targets:
         shutil.rmtree(CORPUS / target, ignore_errors=True)
-        (CORPUS / target).mkdir()
     for path, (target, data) in contents.items():
         kept = path.is_relative_to(CORPUS)
         name = path.name if kept else hashlib.sha256(data).hexdigest()[:12]
+        (CORPUS / target).mkdir(exist_ok=True)
         (CORPUS / target / name).write_bytes(data)
 
 
@@ -153,12 +163,16 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as work:
         linked = with_xnnpack(Path(work))
     targets = [t for t in options.target or TARGETS if t != "xnnpack" or linked]
-    replay, inputs = kept_build(COUNTED) / "fuzz_replay", []
+    replay = kept_build(COUNTED) / "fuzz_replay"
+    inputs, fixed = [], []
     for target in targets:
         files = candidates(target, options.minimise)
         print(f"{target}: {len(files)} inputs", file=sys.stderr, flush=True)
         inputs += measure(replay, target, files)
-    chosen = smallest(inputs)
-    write(chosen)
-    print(table(inputs, chosen))
+        fixed += measure(replay, target, others(target))
+    left = [CORPUS / target for target in TARGETS if target not in targets]
+    room = MOST - sum(path.stat().st_size for one in left for path in one.glob("*"))
+    chosen = smallest(inputs, fixed, room)
+    print(table([*inputs, *fixed], [*chosen, *fixed]))
+    write(targets, chosen)
     return 0

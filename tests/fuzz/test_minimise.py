@@ -48,6 +48,12 @@ def test_each_target_has_inputs(tmp_path: Path) -> None:
     assert names(minimise.smallest(rows)) == ["input_0", "input_1"]
 
 
+def test_edges_of_other_files_are_taken(tmp_path: Path) -> None:
+    """What recorded programs of the tree take needs no file of the corpus."""
+    rows = inputs(tmp_path, ("a", 5, [1]), ("a", 5, [1, 2]), ("a", 9, [1, 3]))
+    assert names(minimise.smallest(rows[:1] + rows[2:], rows[1:2])) == ["input_2"]
+
+
 def test_the_size_is_limited(tmp_path: Path) -> None:
     """The best inputs that fit stay."""
     rows = inputs(tmp_path, ("a", 60, [1]), ("a", 50, [2, 3]), ("a", 30, [4]))

@@ -3,10 +3,10 @@
     python -m tests.mutation.server READ WRITE FOLDERS FILES...
 
 READ and WRITE are descriptors of pipes: a request and an answer are a line of JSON each. A request
-has `tests`, ids or beginnings of ids; with `trace`, the answer has the lines of `executorch_c` that
-each of them runs; with `file` and `text`, the child has the code of that text. A child has limits
-of processor time and of time; torch is loaded, and has one thread, because threads do not survive a
-fork.
+has `tests`, ids, and `seconds` of processor time, after which no other test begins; with `trace`,
+the answer has the lines of `executorch_c` that each of them runs; with `file` and `text`, the child
+has the code of that text. A child has limits of processor time and of time; torch is loaded, and
+has one thread, because threads do not survive a fork.
 """
 
 import json
@@ -133,11 +133,13 @@ class Server:
             if request.get("trace"):
                 tracer.start()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            seconds[item.nodeid] = time.process_time() - start
             if request.get("trace"):
                 lines[item.nodeid] = tracer.stop()
-            seconds[item.nodeid] = time.process_time() - start
-            if not request.get("trace") and self.outcomes.get(item.nodeid) == "failed":
+            elif self.outcomes.get(item.nodeid) == "failed":
                 return {"failed": item.nodeid}
+            if time.process_time() > request["seconds"]:
+                break
         return {"outcomes": self.outcomes, "seconds": seconds, "lines": lines}
 
 
