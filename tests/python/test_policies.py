@@ -116,6 +116,7 @@ def test_each_requirement_has_a_row_with_value_and_limit() -> None:
         ("cosine>=0.9999", ">= 0.9999", False),
         ("max_abs<=0.5", "<= 0.5", True),
     ]
+    assert [row.cells()[4] for row in rows] == ["differ", "match"]
     text = result.table() + result.requirements_table()
     assert "cosine>=0.9999" in text and ">= 0.9999" in text
     assert max(map(len, str(result).splitlines())) <= 80

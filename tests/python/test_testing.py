@@ -10,7 +10,7 @@ import executorch_c
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import compare_flat
 from executorch_c.compare.comparison import HEAD
-from executorch_c.compare.channels import wrong_channels
+from executorch_c.compare.channels import mismatched, wrong_channels
 from executorch_c.testing import MismatchError, assert_matches, compare
 from tests.python.digits import DIGITS, EXPECTED, IMAGES
 
@@ -484,6 +484,7 @@ def test_quantising_is_no_wrong_channel(shape, axis: int, each: bool) -> None:
         with np.errstate(invalid="ignore"):
             near = np.nan_to_num(quantised(x, axis if each else None))
         assert not wrong_channels(near, x)[1].size
+        assert mismatched(near, x) == 0
         assert not wrong_channels(np.maximum(near, 0), np.maximum(x, 0))[1].size
 
 
@@ -498,8 +499,10 @@ def test_wrong_channels_are_found(rng, shape, axis: int, fault: str) -> None:
         near[[1, 3]] = 0
     else:
         near[[1, 3]] *= -1
-    channels, wrong = wrong_channels(np.moveaxis(near, 0, axis), x)
+    found = np.moveaxis(near, 0, axis)
+    channels, wrong = wrong_channels(found, x)
     assert (channels, wrong.tolist()) == (axis, [1, 3])
+    assert mismatched(found, x) == 2 * x.size // x.shape[axis]
 
 
 def test_values_without_channels_are_not_judged(rng) -> None:
