@@ -20,6 +20,9 @@ enum { CALLS = 2, TRACE_LIMIT = 1 << 20, DRAWS = 4 };
 #define MAX_HALF_ERROR 0.1
 /* A difference is one if it is this many times what rounding of the inputs changes. */
 #define NOISE_FACTOR 4
+/* The same of inputs that move by half a step of int8, in programs with delegates: the first one
+ * rounds smaller changes away, and values between two of them may be ties. */
+#define COARSE_FACTOR 2
 
 typedef struct way {
   const char *name;
@@ -249,9 +252,12 @@ static bool is_decided(ec_fuzz *f, side *one, side *other, const ec_program *pro
   ec_method_free(other->m);
   other->m = NULL;
   if (load(f, program, index, &base, &other->m) != EC_OK) return false;
-  const double noise = find_noise(f, one, other, info, seed, d->call + 1);
-  if (noise * NOISE_FACTOR >= d->error) f->counts->undecided++;
-  return noise * NOISE_FACTOR < d->error;
+  double noise = NOISE_FACTOR * find_noise(f, one, other, info, seed, d->call + 1);
+  f->coarse = noise < d->error && ec_method_delegate_count(one->m) > 0;
+  if (f->coarse) noise = COARSE_FACTOR * find_noise(f, one, other, info, seed, d->call + 1);
+  f->coarse = false;
+  if (noise >= d->error) f->counts->undecided++;
+  return noise < d->error;
 }
 
 static void compare_loaded(ec_fuzz *f, side *one, side *other, const way *w,

@@ -21,11 +21,13 @@ int ec_fuzz_ok(ec_fuzz *f, ec_status status, const char *what) {
   return 0;
 }
 
-/* Changes a float by at most three units in the last place; zeros stay. */
+/* Changes a float by at most three units in the last place, or by 1/256; zeros stay. */
 static void nudge(ec_fuzz *f, uint8_t *at, size_t item) {
+  const unsigned digits = item == sizeof(double) ? 52 : item == sizeof(float) ? 23 : 10;
+  const uint64_t most = f->coarse ? UINT64_C(1) << (digits - 8) : 3;
   uint64_t bits = 0;
   memcpy(&bits, at, item);
-  if (bits) bits += ec_random_below(&f->nudge, 7) - 3;
+  if (bits) bits += ec_random_below(&f->nudge, 2 * most + 1) - most;
   memcpy(at, &bits, item);
 }
 

@@ -17,6 +17,7 @@ typedef struct ec_fuzz {
   bool vary;  /* the current call passes dynamic inputs with other shapes */
   bool tame;  /* inputs have no random bits */
   ec_random nudge; /* floats change by a few units in the last place; state 0: they do not */
+  bool coarse; /* ... by up to 1/256: half a step of int8 */
   volatile uint64_t sink; /* sums of all read data */
 } ec_fuzz;
 
