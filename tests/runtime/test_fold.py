@@ -141,6 +141,18 @@ def test_an_input_that_the_result_overwrites() -> None:
     np.testing.assert_array_equal(reference(pte, X).outputs[0], 4 * C)
 
 
+@pytest.mark.parametrize("passes", [None, []])
+def test_a_result_that_overwrites_an_output(passes: list[str] | None) -> None:
+    """Planned by hand: what is not folded overwrites the end of an output."""
+    plan, constants = Plan(), Constants()
+    x, y, t = plan.input((4,)), plan.output((4,), at=0), plan.tensor((4,), at=8)
+    plan.call("aten::add.out", x, x, 1, y)
+    plan.call("aten::mul.Scalar_out", plan.constant(constants, C), 2.0, t)
+    pte = build(plan, constants=constants)
+    found = load(pte, passes=passes).execute([X])[0]
+    np.testing.assert_array_equal(found, [*(2 * X)[:2], *(2 * C)[:2]])
+
+
 def test_a_result_that_is_written_twice() -> None:
     one = Doubled()
     one.plan.call("aten::add.out", one.t, one.x, 1, one.t)

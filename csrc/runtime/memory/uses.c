@@ -199,7 +199,9 @@ bool ec_may_observe(const ec_uses *uses, size_t index, size_t other) {
   if (index == other || !ec_placements_overlap(a, b)) return false;
   if (b->named || is_first_unknown(use)) return true;
   if (!use->used) return use->outputs != 0;
-  if (use->first_overwrites || use->delegate_overwrites || use->starts_as_view) return false;
+  if (use->first_overwrites || use->delegate_overwrites) /* before `index`, and read after it */
+    return use->first <= at && (use->outputs || use->last > at);
+  if (use->starts_as_view) return false;
   if (use->is_elided && !use->outputs && (use->filled > at || use->last < at)) return false;
   return !use->inputs || use->outputs || use->last > at;
 }
