@@ -193,7 +193,6 @@ def zoo_program(name: str) -> tuple[Path, str, list[Any]]:
 
 
 @functools.cache
-@functools.cache
 def has_packages(python: str, packages: tuple[str, ...]) -> bool:
     """Return whether a Python can find all packages."""
     code = (

@@ -338,18 +338,19 @@ RIVALS = {
         Rival("ours_delegated", "executorch_c, delegated", pte(True), ours(), is_ours=True),
         Rival("official", "official", pte(False), packaged("official")),
         Rival("official_delegated", "official, delegated", pte(True), packaged("official")),
-        *(
-            Rival(
-                name,
-                title,
-                pte(delegated),
-                torch_free,
-                ("executorch_numpy_runtime",),
-            )
-            for name, title, delegated in (
-                ("torch_free", "executorch-numpy-runtime", False),
-                ("torch_free_delegated", "executorch-numpy-runtime, delegated", True),
-            )
+        Rival(
+            "torch_free",
+            "executorch-numpy-runtime",
+            pte(False),
+            torch_free,
+            ("executorch_numpy_runtime",),
+        ),
+        Rival(
+            "torch_free_delegated",
+            "executorch-numpy-runtime, delegated",
+            pte(True),
+            torch_free,
+            ("executorch_numpy_runtime",),
         ),
         Rival("eager", "torch eager", nothing, eager, schemes=("fp32",)),
         Rival("compiled", "torch.compile", nothing, compiled, schemes=("fp32",)),

@@ -21,7 +21,8 @@ int ec_fuzz_ok(ec_fuzz *f, ec_status status, const char *what) {
   return 0;
 }
 
-/* Changes a float by at most three units in the last place, or by 1/256; zeros stay. */
+/* Changes a float by at most three units in the last place, or by 1/256 (bfloat16: four units);
+ * zeros stay. */
 static void nudge(ec_fuzz *f, uint8_t *at, size_t item) {
   const unsigned digits = item == sizeof(double) ? 52 : item == sizeof(float) ? 23 : 10;
   const uint64_t most = f->coarse ? UINT64_C(1) << (digits - 8) : 3;

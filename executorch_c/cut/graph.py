@@ -169,9 +169,14 @@ def _origin(node: Node) -> str | None:
     return str(known[0].name) if known else None
 
 
-def channels_last(rank: int) -> tuple[int, ...]:
-    """Return the dimensions of NCHW in NHWC order."""
+def to_nhwc(rank: int) -> tuple[int, ...]:
+    """Return the permutation from NCHW to NHWC order."""
     return (0, *range(2, rank), 1)
+
+
+def to_nchw(rank: int) -> tuple[int, ...]:
+    """Return the permutation from NHWC to NCHW order."""
+    return (0, rank - 1, *range(1, rank - 1))
 
 
 @dataclass(frozen=True)
@@ -180,7 +185,7 @@ class Part:
 
     whole: Whole
     nodes: frozenset[Node]
-    channels_last: frozenset[Node] = frozenset()
+    in_nhwc: frozenset[Node] = frozenset()
     """Inputs and outputs that the part's program has in NHWC order."""
 
     @cached_property
@@ -243,7 +248,7 @@ class Part:
         """The values of its inputs, as the part's program has them."""
         values = ((node, self.whole.values[node]) for node in self.inputs)
         return [
-            value.permute(channels_last(value.ndim)) if node in self.channels_last else value
+            value.permute(to_nhwc(value.ndim)) if node in self.in_nhwc else value
             for node, value in values
         ]
 

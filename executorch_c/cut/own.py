@@ -11,7 +11,7 @@ import numpy as np
 from executorch_c._arrays import as_array
 from executorch_c._core import Error, NotSupportedError
 from executorch_c._programs import method_of
-from executorch_c.cut.graph import Part, channels_last
+from executorch_c.cut.graph import Part, to_nhwc
 from executorch_c.debug._graphs.names import is_quantizer
 from executorch_c.inspect.where import id_of
 from executorch_c.rewrite.points import Computed, Dataflow, computed
@@ -57,10 +57,9 @@ class OwnNodes:
             given = [self._input(node, output) for node in part.inputs]
             known = [one for one in given if one is not None]
             if len(known) == len(given):
-                last = self._channels_last(part, known, output)
                 program = self._program(known, output)
                 if program is not None:
-                    yield replace(part, channels_last=last), program
+                    yield replace(part, in_nhwc=self._in_nhwc(part, known, output)), program
             part = self._larger(part, given)
 
     def _with_scales(self, nodes: Sequence[Node]) -> frozenset[Node]:
@@ -88,7 +87,8 @@ class OwnNodes:
         """Return the program's value for the result of a part: that of its row, or the same
         elements in another order, which the backend computes from it, if there are any."""
         begin = id_of(where)
-        shape = self._eager(node).shape
+        value = self._eager(node)
+        shape = value.shape
         first = next((one for one in self.values if one.id == begin), None)
         if first is None or first.data.shape == shape:
             return first
@@ -97,18 +97,16 @@ class OwnNodes:
         one = next((one for one in later if one.data.shape == shape), None)
         if one is not None and np.array_equal(np.sort(one.data, axis=None), elements):
             return one
-        return first if first.data.shape == _channels_last(self._eager(node)).shape else None
+        return first if first.data.shape == _nhwc(value).shape else None
 
-    def _channels_last(
-        self, part: Part, given: Sequence[Given], output: Computed
-    ) -> frozenset[Node]:
+    def _in_nhwc(self, part: Part, given: Sequence[Given], output: Computed) -> frozenset[Node]:
         """Return the inputs and outputs that the program has in NHWC order: those whose values are
         nearer to eager's in that order."""
         ours = [self.inputs[one] if isinstance(one, int) else one.data for one in (*given, output)]
         result = set()
         for node, one in zip((*part.inputs, *part.outputs), ours):
             value = self._eager(node)
-            orders = [v for v in (value, _channels_last(value)) if v.shape == one.shape]
+            orders = [v for v in (value, _nhwc(value)) if v.shape == one.shape]
             if min(orders, key=lambda order: _distance(one, order)) is not value:
                 result.add(node)
         return frozenset(result)
@@ -121,7 +119,7 @@ class OwnNodes:
             return next(numbers, None)
         before = self.flow.before(output.id) - {output.id}
         found = [one for one in self.values if one.id in before]
-        orders = wanted, _channels_last(wanted)
+        orders = wanted, _nhwc(wanted)
         near = (
             one
             for one in reversed(found)
@@ -161,9 +159,9 @@ class OwnNodes:
         return (np.rint(given.data / np.float32(scale)) + zero).astype(np.int8)
 
 
-def _channels_last(value: Any) -> Any:
+def _nhwc(value: Any) -> Any:
     """Return a value of NCHW in NHWC order; of fewer than three dimensions, the value."""
-    return value.transpose(channels_last(value.ndim)) if value.ndim > 2 else value
+    return value.transpose(to_nhwc(value.ndim)) if value.ndim > 2 else value
 
 
 def _is_near(ours: Any, theirs: Any, limit: float) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
-from executorch_c.cut.graph import Part, channels_last, names_of
+from executorch_c.cut.graph import Part, names_of, to_nchw, to_nhwc
 from executorch_c.debug._graphs.reference import module_of, source_of
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ def module_source(part: Part, title: str) -> str:
     inputs = ", ".join(["self", *(names[node] for node in part.inputs)])
     lines.append(f"    def forward({inputs}):")
     lines += [f"        {line}" for line in _body(part, names, constants)]
-    ends = ", ".join(f"{names[node]}{_permuted(part, node)}" for node in part.outputs)
+    ends = ", ".join(f"{names[node]}{_permute(part, node, to_nhwc)}" for node in part.outputs)
     lines.append(f"        return {ends}")
     return "\n".join(lines) + "\n"
 
 
-def _permuted(part: Part, node: Node) -> str:
-    """Return what makes the program's order of an output."""
+def _permute(part: Part, node: Node, order: Callable[[int], tuple[int, ...]]) -> str:
+    """Return the permutation of an input or output; empty where the program has eager's order."""
     rank = part.whole.values[node].ndim
-    return f".permute{channels_last(rank)}" if node in part.channels_last else ""
+    return f".permute{order(rank)}" if node in part.in_nhwc else ""
 
 
 def _imports(part: Part) -> Iterator[str]:
@@ -101,9 +101,8 @@ def _body(part: Part, names: Any, constants: dict[Node, str]) -> Iterator[str]:
         return _word(value, lambda node: _argument(part, node, names, constants))
 
     for node in part.inputs:
-        if node in part.channels_last:
-            rank = part.whole.values[node].ndim
-            yield f"{names[node]} = {names[node]}.permute{(0, rank - 1, *range(1, rank - 1))}"
+        if permute := _permute(part, node, to_nchw):
+            yield f"{names[node]} = {names[node]}{permute}"
     for node in part.order:
         place = " ".join(filter(None, (module_of(node), _short(source_of(node)))))
         if place and place != before:

@@ -122,7 +122,7 @@ def lowered(part: Part, fault: frozenset[str], lower: Lower, title: str) -> Tria
 def of_program(part: Part, fault: frozenset[str], program: bytes, title: str) -> Trial:
     """Return the nodes of a program as a part, not compared yet. Raises the exceptions of
     exporting."""
-    fault |= {"permute"} if part.channels_last else set()  # after the node, to the program's order
+    fault |= {"permute"} if part.in_nhwc else set()  # after the node, to the program's order
     return replace(lowered(part, fault, lambda _: program, title), is_own=True)
 
 

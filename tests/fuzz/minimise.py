@@ -61,7 +61,7 @@ def cover(inputs: Sequence[Input], taken: set[int], inputs_most: int, bytes_most
         if not gain or size > room:
             continue
         if heap and gain < -heap[0][0]:
-            heapq.heappush(heap, (-gain, i))  # others took its edges: it stands behind
+            heapq.heappush(heap, (-gain, i))  # its gain is smaller by now
             continue
         chosen.append(i)
         room -= size
@@ -111,8 +111,8 @@ def measure(replay: Path, target: str, files: Sequence[Path]) -> list[Input]:
 
 
 def candidates(target: str, folder: Path) -> list[Path]:
-    """Return the inputs of a target that may be in the corpus: that of the tree, a campaign's seeds
-    and what libFuzzer kept in `corpus`."""
+    """Return the candidates of a target for the corpus: the tree's corpus, a campaign's seeds and
+    libFuzzer's files in `corpus`."""
     folders = CORPUS / target, folder / "seeds" / target, folder / "corpus" / target
     files = [path for one in folders for path in sorted(one.glob("*"))]
     small = [path for path in files if path.stat().st_size <= LARGEST]
@@ -148,11 +148,7 @@ def table(before: Sequence[Input], after: Sequence[Input]) -> str:
     for target in [*dict.fromkeys(one.target for one in before), ""]:
         cells: list[str] = []
         rows = [[one for one in row if target in (one.target, "")] for row in (before, after)]
-        for count in (
-            len,
-            lambda row: sum(one.size for one in row),
-            lambda row: len(edges_of(row)),
-        ):
+        for count in (len, bytes_of, lambda row: len(edges_of(row))):
             cells += [f"{count(row):,}" for row in rows]
         lines.append(f"| {target or 'all'} | {' | '.join(cells)} |")
     return "\n".join(lines)

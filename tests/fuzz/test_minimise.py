@@ -49,7 +49,7 @@ def test_each_target_has_inputs(tmp_path: Path) -> None:
 
 
 def test_edges_of_other_files_are_taken(tmp_path: Path) -> None:
-    """What recorded programs of the tree take needs no file of the corpus."""
+    """Edges that recorded programs of the tree take need no file of the corpus."""
     rows = inputs(tmp_path, ("a", 5, [1]), ("a", 5, [1, 2]), ("a", 9, [1, 3]))
     assert names(minimise.smallest(rows[:1] + rows[2:], rows[1:2])) == ["input_2"]
 

@@ -23,7 +23,7 @@ DEFAULT = ROOT / "tests/.cache/mutation"
 
 
 class Maker(NamedTuple):
-    """How mutants of a folder are made and judged."""
+    """Source files, mutators and judge of a folder."""
 
     root: str
     suffix: str

@@ -1,4 +1,4 @@
-"""Replace the code of functions in a running process by that of a changed file."""
+"""Patches of a running process: functions get the code of a changed file."""
 
 import gc
 import importlib

@@ -11,9 +11,10 @@
 /* Returns the uses of a tensor and of all that views and moves connect with it, as one. */
 static ec_use find_joint_use(const ec_uses *uses, size_t index) {
   ec_use joint = uses->rows[index];
+  const size_t group = ec_use_group(uses, index);
   for (size_t k = 0; k < uses->m->tensor_count; k++) {
     const ec_use *u = &uses->rows[k];
-    if (ec_use_group(uses, k) != ec_use_group(uses, index)) continue;
+    if (ec_use_group(uses, k) != group) continue;
     joint.outputs |= u->outputs;
     if (u->used && (!joint.used || u->last > joint.last)) joint.last = u->last;
     joint.used |= u->used;
